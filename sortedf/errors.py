@@ -1,0 +1,124 @@
+"""Everything that sortedf raises on purpose: one root, few leaves.
+
+The leaf carries what is at fault (a line, a request, a violation), so that a program can act on it;
+``str(error)`` is the text for a person, one line a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+SHOWN_FAULTS = 20
+"""How many faults a message spells out before it only counts them."""
+
+
+class SortedfError(Exception):
+    """Root of all errors that sortedf raises on purpose."""
+
+
+class Fault(NamedTuple):
+    """One thing wrong in one place of an input.
+
+    ``line`` is 1-based; ``None`` when the whole file is at fault.
+    """
+
+    source: str
+    line: int | None
+    message: str
+
+    def __str__(self) -> str:
+        where = self.source if self.line is None else f"{self.source}:{self.line}"
+        return f"{where}: {self.message}"
+
+
+class InputError(SortedfError):
+    """A file that cannot be read as what it should be.
+
+    Parameters
+    ----------
+    faults
+        What is wrong, in the order of the file; at least one.
+    total
+        How many faults there are in all, when the reader stopped collecting them.
+    """
+
+    def __init__(self, faults: Sequence[Fault], total: int | None = None) -> None:
+        self.faults = tuple(faults)
+        self.total = len(self.faults) if total is None else total
+        super().__init__(self.faults, self.total)
+
+    def __str__(self) -> str:
+        return _capped([str(fault) for fault in self.faults], self.total, "fault")
+
+
+class InvalidRequestError(SortedfError, ValueError):
+    """A request (or the whole set of them) that breaks a rule of the model.
+
+    Parameters
+    ----------
+    message
+        What is wrong and what to do.
+    index
+        Position of the request in the instance; ``None`` when no single request is at fault.
+    """
+
+    def __init__(self, message: str, index: int | None = None) -> None:
+        self.index = index
+        super().__init__(message)
+
+
+class InfeasibleError(SortedfError):
+    """Requests that no schedule can serve: each alone is larger than the KV budget.
+
+    Parameters
+    ----------
+    oversized
+        ``(index, id, tokens)`` of each such request; tokens = prompt + output.
+    kv_tokens
+        The KV budget in tokens that they exceed.
+    """
+
+    def __init__(self, oversized: Sequence[tuple[int, str, int]], kv_tokens: int) -> None:
+        self.oversized = tuple(oversized)
+        self.kv_tokens = kv_tokens
+        super().__init__(self.oversized, kv_tokens)
+
+    def __str__(self) -> str:
+        lines = [
+            f"request {name!r} (position {index}) needs {tokens} tokens, "
+            f"the KV budget is {self.kv_tokens}"
+            for index, name, tokens in self.oversized[:SHOWN_FAULTS]
+        ]
+        return _capped(lines, len(self.oversized), "request too large")
+
+
+class VerificationError(SortedfError):
+    """A schedule that the independent verifier does not accept.
+
+    Parameters
+    ----------
+    violations
+        What is violated, one text each.
+    total
+        How many violations there are in all, when only some are given.
+    """
+
+    def __init__(self, violations: Sequence[str], total: int | None = None) -> None:
+        self.violations = tuple(violations)
+        self.total = len(self.violations) if total is None else total
+        super().__init__(self.violations, self.total)
+
+    def __str__(self) -> str:
+        return _capped(list(self.violations), self.total, "violation")
+
+
+class OptionError(SortedfError, ValueError):
+    """An option or name that the thing called does not know or does not take."""
+
+
+def _capped(lines: list[str], total: int, what: str) -> str:
+    shown = lines[:SHOWN_FAULTS]
+    if total > len(shown):
+        shown.append(f"... {total - len(shown)} more ({what}s: {total} in all)")
+    return "\n".join(shown)

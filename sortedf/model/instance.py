@@ -1,0 +1,320 @@
+"""Requests and the instance that holds them: integers, read-only, validated once."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, SupportsIndex, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sortedf.errors import InvalidRequestError
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+MAX_TOKENS = 2**40
+"""Most tokens (prompt and output of all requests together) that an instance may hold."""
+
+OVERFLOW_BOUND = 2**62
+"""No latency sum, horizon, volume or KV budget may reach this, so that int64 never wraps."""
+
+_QUOTED = re.compile('[,"\r\n]')
+
+
+class Request(NamedTuple):
+    """One request: what it brings, what it asks for, and when it comes.
+
+    ``prompt_tokens`` (s) and ``output_tokens`` (o) are at least 1, ``release`` (a, a step) at
+    least 0.
+    """
+
+    id: str
+    prompt_tokens: int
+    output_tokens: int
+    release: int = 0
+
+
+class Instance:
+    """A backlog and the KV budget that it must run on. Frozen; its arrays are read-only.
+
+    Parameters
+    ----------
+    prompt_tokens, output_tokens
+        s and o of each request, shape (n,), integers >= 1 (tokens).
+    kv_tokens
+        The KV budget M in tokens, >= 1.
+    release
+        First step at which each request may start, shape (n,), integers >= 0; all 0 when left out.
+    ids
+        Distinct, non-empty names; "0", "1", ... by position when left out.
+
+    Raises
+    ------
+    InvalidRequestError
+        Naming the first request that breaks a rule. Also where sums could leave int64: more than
+        2**40 tokens in all, or n x (last release + sum of outputs), a volume or M of 2**62 or more.
+
+    Notes
+    -----
+    A request larger than the budget is valid here (another budget may serve it); ``solve`` refuses
+    it. See :attr:`oversized`.
+    """
+
+    prompt_tokens: IntArray
+    output_tokens: IntArray
+    release: IntArray
+    kv_tokens: int
+    ids: tuple[str, ...]
+
+    def __init__(
+        self,
+        prompt_tokens: npt.ArrayLike,
+        output_tokens: npt.ArrayLike,
+        kv_tokens: SupportsIndex,
+        release: npt.ArrayLike | None = None,
+        ids: Sequence[str] | None = None,
+    ) -> None:
+        prompt = _integers(prompt_tokens, "prompt_tokens", least=1)
+        output = _integers(output_tokens, "output_tokens", least=1)
+        n = len(prompt)
+        arrivals = (
+            _frozen(np.zeros(n, np.int64))
+            if release is None
+            else _integers(release, "release", least=0)
+        )
+        for name, array in (("output_tokens", output), ("release", arrivals)):
+            if len(array) != n:
+                raise InvalidRequestError(f"{name} has length {len(array)}, prompt_tokens {n}")
+        if n == 0:
+            raise InvalidRequestError("an instance needs at least one request")
+        names = tuple(map(str, range(n))) if ids is None else tuple(ids)
+        if ids is not None:
+            _check_ids(names, n)
+        self.__dict__.update(
+            prompt_tokens=prompt,
+            output_tokens=output,
+            release=arrivals,
+            kv_tokens=_budget(kv_tokens),
+            ids=names,
+        )
+        self._check_sums()
+
+    @classmethod
+    def from_requests(cls, requests: Iterable[Request], kv_tokens: SupportsIndex) -> Instance:
+        """Gather single requests into an instance, in the order given."""
+        rows = list(requests)
+        return cls(
+            [r.prompt_tokens for r in rows],
+            [r.output_tokens for r in rows],
+            kv_tokens,
+            release=[r.release for r in rows],
+            ids=[r.id for r in rows],
+        )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"an Instance is frozen; use replace({name}=...)")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("an Instance is frozen")
+
+    def __len__(self) -> int:
+        return len(self.prompt_tokens)
+
+    def __getitem__(self, index: int) -> Request:
+        return Request(
+            self.ids[index],
+            int(self.prompt_tokens[index]),
+            int(self.output_tokens[index]),
+            int(self.release[index]),
+        )
+
+    def __iter__(self) -> Iterator[Request]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Instance):
+            return NotImplemented
+        return self.kv_tokens == other.kv_tokens and self.sha256 == other.sha256
+
+    def __hash__(self) -> int:
+        return hash((self.kv_tokens, self.sha256))
+
+    def __repr__(self) -> str:
+        return f"<Instance: {len(self)} requests, KV budget {self.kv_tokens} tokens>"
+
+    def replace(self, **changes: Any) -> Instance:
+        """Copy with some of the constructor's arguments changed, validated anew."""
+        same: dict[str, Any] = {
+            "prompt_tokens": self.prompt_tokens,
+            "output_tokens": self.output_tokens,
+            "kv_tokens": self.kv_tokens,
+            "release": self.release,
+            "ids": self.ids,
+        }
+        if unknown := changes.keys() - same.keys():
+            raise TypeError(f"an Instance has no {', '.join(sorted(unknown))}")
+        return Instance(**(same | changes))
+
+    def select(self, keep: npt.ArrayLike) -> Instance:
+        """Part of the instance: the requests at these positions (or under this mask), ids kept."""
+        index = np.arange(len(self))[np.asarray(keep)]
+        return self.replace(
+            prompt_tokens=self.prompt_tokens[index],
+            output_tokens=self.output_tokens[index],
+            release=self.release[index],
+            ids=[self.ids[i] for i in index],
+        )
+
+    def in_blocks(self, block_size: int) -> Instance:
+        """Instance whose plans are safe on an engine that stores KV in blocks of this many tokens.
+
+        Each sequence is taken ``block_size - 1`` tokens larger and the budget rounded down to whole
+        blocks: a sequence of k tokens holds ceil(k / B) B <= k + B - 1 slots, so a schedule that is
+        feasible here never needs more blocks than there are. Derived for this project.
+        """
+        if block_size < 1:
+            raise InvalidRequestError(f"the block size is {block_size}; it must be at least 1")
+        if block_size == 1:
+            return self
+        budget = self.kv_tokens // block_size * block_size
+        if budget == 0:
+            raise InvalidRequestError(
+                f"a KV budget of {self.kv_tokens} tokens holds no block of {block_size}"
+            )
+        return self.replace(prompt_tokens=self.prompt_tokens + (block_size - 1), kv_tokens=budget)
+
+    @property
+    def oversized(self) -> IntArray:
+        """Positions of the requests with s + o > M, which no schedule can serve."""
+        return np.flatnonzero(self.prompt_tokens + self.output_tokens > self.kv_tokens)
+
+    @cached_property
+    def volume(self) -> IntArray:
+        """Token-steps of each request, s o + o (o + 1) / 2, shape (n,)."""
+        s, o = self.prompt_tokens, self.output_tokens
+        return _frozen(s * o + o * (o + 1) // 2)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Content hash: SHA-256 of the lines ``id,prompt_tokens,output_tokens,release``.
+
+        UTF-8, LF ends, in input order; an id with a comma, quote, CR or LF is quoted as in CSV. The
+        budget is not part of it.
+        """
+        digest = hashlib.sha256()
+        columns = (self.prompt_tokens, self.output_tokens, self.release)
+        for first in range(0, len(self), 65536):
+            last = first + 65536
+            rows = zip(self.ids[first:last], *(c[first:last].tolist() for c in columns), strict=True)
+            text = "".join(f"{_csv_field(name)},{s},{o},{a}\n" for name, s, o, a in rows)
+            digest.update(text.encode())
+        return digest.hexdigest()
+
+    def _check_sums(self) -> None:
+        s, o = self.prompt_tokens, self.output_tokens
+        totals = np.cumsum(s + o, dtype=np.float64)
+        if totals[-1] > 2 * MAX_TOKENS or int(np.sum(s) + np.sum(o)) > MAX_TOKENS:
+            # Floats find a sum far above the bound without wrapping; integers decide near it.
+            index = int(np.searchsorted(totals, MAX_TOKENS, side="right"))
+            raise InvalidRequestError(
+                "over 2^40 tokens in all; split the backlog", min(index, len(self) - 1)
+            )
+        horizon = int(self.release.max()) + int(o.sum())
+        if len(self) * horizon >= OVERFLOW_BOUND:
+            raise InvalidRequestError(
+                f"{len(self)} requests over a horizon of {horizon} steps could overflow 64-bit "
+                "latency sums; split the backlog or bring the releases closer"
+            )
+        volumes = s.astype(np.float64) * o + o * (o + 1.0) / 2
+        worst = int(volumes.argmax())
+        if _volume(int(s[worst]), int(o[worst])) >= OVERFLOW_BOUND // 2:
+            raise InvalidRequestError(
+                f"request {self.ids[worst]!r} has a volume of 2^61 token-steps or more", worst
+            )
+
+
+def _volume(s: int, o: int) -> int:
+    return s * o + o * (o + 1) // 2
+
+
+def _integers(values: npt.ArrayLike, name: str, least: int) -> IntArray:
+    """Copy into a read-only int64 array; refuse what is not an integer >= ``least``."""
+    try:
+        array = np.asarray(values)
+    except (ValueError, OverflowError) as error:
+        raise InvalidRequestError(f"{name} is not a sequence of integers: {error}") from None
+    if array.ndim != 1:
+        raise InvalidRequestError(f"{name} has {array.ndim} dimensions; it must have one")
+    if array.dtype.kind not in "iu":
+        array = _from_objects(array, name)
+    if array.dtype.kind == "u" and array.size and array.max() > np.uint64(MAX_TOKENS):
+        index = int(array.argmax())
+        raise InvalidRequestError(f"{name} of request {index} is {array[index]}, over 2^40", index)
+    result = array.astype(np.int64)
+    if result.size:
+        for index, wrong, rule in (
+            (int(result.argmin()), result.min() < least, f"below {least}"),
+            (int(result.argmax()), result.max() > MAX_TOKENS, "over 2^40"),
+        ):
+            if wrong:
+                raise InvalidRequestError(
+                    f"{name} of request {index} is {result[index]}, {rule}", index
+                )
+    return _frozen(result)
+
+
+def _from_objects(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    """Integers out of an array of Python objects or floats, each checked on its own."""
+    result = np.empty(len(array), np.int64)
+    for index, value in enumerate(array.tolist()):
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if not whole or not -MAX_TOKENS <= value <= MAX_TOKENS:
+            what = "outside the range up to 2^40" if whole else "not an integer"
+            raise InvalidRequestError(f"{name} of request {index} is {value!r}, {what}", index)
+        result[index] = value
+    return result
+
+
+def _budget(kv_tokens: SupportsIndex) -> int:
+    try:
+        budget = operator.index(kv_tokens)
+    except TypeError:
+        raise InvalidRequestError(f"kv_tokens is {kv_tokens!r}, not an integer") from None
+    if isinstance(kv_tokens, bool) or not 1 <= budget < OVERFLOW_BOUND:
+        raise InvalidRequestError(f"kv_tokens is {kv_tokens!r}; it must be 1 .. 2^62 - 1")
+    return budget
+
+
+def _check_ids(ids: tuple[str, ...], n: int) -> None:
+    if len(ids) != n:
+        raise InvalidRequestError(f"ids has length {len(ids)}, prompt_tokens {n}")
+    if len(set(ids)) < n:
+        seen: dict[str, int] = {}
+        for index, name in enumerate(ids):
+            if (first := seen.setdefault(name, index)) != index:
+                raise InvalidRequestError(
+                    f"request {index} repeats the id {name!r} of request {first}", index
+                )
+    for index, name in enumerate(ids):
+        if not isinstance(name, str) or not name:
+            raise InvalidRequestError(f"id of request {index} is {name!r}, not a name", index)
+        if not name.isascii():
+            try:
+                name.encode()
+            except UnicodeEncodeError:
+                raise InvalidRequestError(
+                    f"id of request {index} is {name!r}, which UTF-8 cannot hold", index
+                ) from None
+
+
+def _csv_field(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
+
+
+def _frozen(array: npt.NDArray[Any]) -> IntArray:
+    array.setflags(write=False)
+    return array
