@@ -6,10 +6,10 @@ documentation, "Compatibility Guarantee"; NEP 19). So only the raw words of that
 and they become token counts by integer arithmetic here.
 
 A distribution is a table of whole thresholds out of 2**32, one for each token count k: the chance
-of k tokens or fewer. Logarithms and the like are needed to fill a table only, and may differ from
-platform to platform in the last bit of 53; a threshold keeps 32 bits, so such a difference
-changes it only where its exact value lies within about 1e-5 of half-way between two whole numbers.
-The tests show that no threshold of the packaged distributions does.
+of k tokens or fewer. Logarithms and the like are needed to fill a table only, and there the last
+bits of a float, in which platforms differ, are rounded away. The tests show that no threshold of
+the packaged distributions lies so near to half-way between two whole numbers that an error of 45
+units in the last place could move it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ import numpy.typing as npt
 from sortedf.model.instance import IntArray
 
 Words: TypeAlias = npt.NDArray[np.uint64]
-Cdf: TypeAlias = Callable[[Fraction], float | Fraction]
-"""Chance that a length is at most so many tokens (a positive number)."""
+Tail: TypeAlias = Callable[[Fraction], float | Fraction]
+"""Chance that a length is more than so many tokens (a positive number)."""
 
 WORD = 2**32
 """Words are whole numbers uniform on 0 .. WORD - 1."""
@@ -54,34 +54,35 @@ def from_table(draws: Words, table: Words) -> IntArray:
     return 1 + np.searchsorted(table, draws, side="right").astype(np.int64)
 
 
-def table(cdf: Cdf, most: int) -> Words:
+def table(tail: Tail, most: int) -> Words:
     """Thresholds out of 2**32 of a length rounded to whole tokens and cut to 1 .. most.
 
-    Shape (most - 1,): entry k - 1 is the chance of k tokens or fewer, which is the chance of less
-    than k + 1/2 before rounding.
+    Shape (most - 1,): entry k - 1 is the chance of k tokens or fewer, that is, of k + 1/2 or less
+    before rounding. The tail is what is rounded, because floats hold small chances best.
     """
-    return np.array([round(cdf(k + Fraction(1, 2)) * WORD) for k in range(1, most)], np.uint64)
+    half = Fraction(1, 2)
+    return np.array([WORD - round(tail(k + half) * WORD) for k in range(1, most)], np.uint64)
 
 
-def log_normal(median: float, sigma: float) -> Cdf:
+def log_normal(median: int, sigma: float) -> Tail:
     """Log-normal lengths: ``median`` in tokens, ``sigma`` the deviation of their logarithm."""
 
-    def cdf(tokens: Fraction) -> float:
-        return math.erfc(math.log(median / tokens) / (sigma * math.sqrt(2))) / 2
+    def tail(length: Fraction) -> float:
+        return math.erfc(math.log(length / median) / (sigma * math.sqrt(2))) / 2
 
-    return cdf
-
-
-def pareto(least: float, index: float) -> Cdf:
-    """Pareto lengths: above ``least`` tokens the chance of more than x is (least / x)**index."""
-
-    def cdf(tokens: Fraction) -> float:
-        return 1 - float(least / tokens) ** index if tokens > least else 0.0
-
-    return cdf
+    return tail
 
 
-def piecewise(tokens: Sequence[int], per_mille: Sequence[int]) -> Cdf:
+def pareto(least: int, index: float) -> Tail:
+    """Pareto lengths: from ``least`` tokens on, the chance of more than x is (least / x)**index."""
+
+    def tail(length: Fraction) -> float:
+        return float(least / length) ** index if length > least else 1.0
+
+    return tail
+
+
+def piecewise(tokens: Sequence[int], per_mille: Sequence[int]) -> Tail:
     """Lengths by their quantiles, linear in between.
 
     A length is at most ``tokens[j]`` with chance ``per_mille[j]`` / 1000; both ascend, the chances
@@ -89,12 +90,12 @@ def piecewise(tokens: Sequence[int], per_mille: Sequence[int]) -> Cdf:
     """
     knots = list(zip(tokens, per_mille, strict=True))
 
-    def cdf(length: Fraction) -> Fraction:
+    def tail(length: Fraction) -> Fraction:
         if length <= tokens[0]:
-            return Fraction(0)
+            return Fraction(1)
         for (low, p), (high, q) in pairwise(knots):
             if length <= high:
-                return (p + (length - low) * (q - p) / (high - low)) / 1000
-        return Fraction(1)
+                return 1 - (p + (length - low) * (q - p) / (high - low)) / 1000
+        return Fraction(0)
 
-    return cdf
+    return tail

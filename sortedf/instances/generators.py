@@ -242,12 +242,12 @@ _table = cache(dist.table)
 
 
 def _chat(words: Words, most: int) -> tuple[IntArray, IntArray]:
-    prompt, output = (_table(cdf, CONTEXT - 1) for cdf in (CHAT_PROMPT, CHAT_OUTPUT))
+    prompt, output = (_table(tail, CONTEXT - 1) for tail in (CHAT_PROMPT, CHAT_OUTPUT))
     return _draw(words, prompt, output, most)
 
 
 def _summaries(words: Words, most: int) -> tuple[IntArray, IntArray]:
-    prompt, output = (_table(cdf, CONTEXT - 1) for cdf in (SUMMARY_PROMPT, SUMMARY_OUTPUT))
+    prompt, output = (_table(tail, CONTEXT - 1) for tail in (SUMMARY_PROMPT, SUMMARY_OUTPUT))
     return _draw(words, prompt, output, most)
 
 
