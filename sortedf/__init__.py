@@ -16,7 +16,14 @@ if TYPE_CHECKING:
         SortedfError,
         VerificationError,
     )
-    from sortedf.instances import example, generate, read_backlog, read_plan, write_backlog, write_plan
+    from sortedf.instances import (
+        example,
+        generate,
+        read_backlog,
+        read_plan,
+        write_backlog,
+        write_plan,
+    )
     from sortedf.model import Instance, Request, Result, Schedule, Status, StopReason
     from sortedf.solvers import solve
 

@@ -209,7 +209,9 @@ class Instance:
         columns = (self.prompt_tokens, self.output_tokens, self.release)
         for first in range(0, len(self), 65536):
             last = first + 65536
-            rows = zip(self.ids[first:last], *(c[first:last].tolist() for c in columns), strict=True)
+            rows = zip(
+                self.ids[first:last], *(c[first:last].tolist() for c in columns), strict=True
+            )
             text = "".join(f"{_csv_field(name)},{s},{o},{a}\n" for name, s, o, a in rows)
             digest.update(text.encode())
         return digest.hexdigest()

@@ -98,7 +98,7 @@ class Result:
 
     @property
     def gap(self) -> float | None:
-        """TEL / bound - 1, at least the true distance from the optimum; ``None`` without a bound."""
+        """TEL / bound - 1, at least the distance from the optimum; ``None`` without a bound."""
         return self.total_latency / self.lower_bound - 1 if self.lower_bound else None
 
     def latency_percentile(self, *percents: float) -> tuple[int, ...]:
@@ -125,7 +125,7 @@ class Result:
             "p99_latency": p99,
             "makespan": self.makespan,
             "lower_bound": self.lower_bound,
-            "lower_bound_exact": None if bound is None else f"{bound.numerator}/{bound.denominator}",
+            "lower_bound_exact": bound and f"{bound.numerator}/{bound.denominator}",
             "bound_kind": self.bound_kind,
             "gap": self.gap,
             "status": self.status,

@@ -44,13 +44,13 @@ class Schedule:
         return f"<Schedule: {len(self)} starts>"
 
     def latencies(self, instance: Instance) -> IntArray:
-        """Steps from release to completion of each request, shape (n,)."""
+        """Count the steps from release to completion of each request, shape (n,)."""
         return self.starts + instance.output_tokens - instance.release
 
     def total_latency(self, instance: Instance) -> int:
-        """Total end-to-end latency, sum of c_i - a_i (steps)."""
+        """Sum up the total end-to-end latency, sum of c_i - a_i (steps)."""
         return int(self.latencies(instance).sum())
 
     def makespan(self, instance: Instance) -> int:
-        """Step of the last completion."""
+        """Find the step of the last completion."""
         return int((self.starts + instance.output_tokens).max())

@@ -1,0 +1,43 @@
+"""The one way kernels are compiled: numba, nopython, cached on disk, integers only."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import numba
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def jit(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile at the first call; the typed face of ``numba.njit(cache=True)``.
+
+    ``NUMBA_DISABLE_JIT=1`` leaves the plain Python function, which the tests run too.
+
+    Notes
+    -----
+    Numba's cache holds the machine code of a kernel together with that of the kernels it calls, but
+    looks only at the caller's file to see whether it is stale. Here it looks at the kernels' files
+    too, so that an edit or an upgrade never runs code of before.
+    """
+    compiled: Any = numba.njit(cache=True)(function)
+    if compiled is not function:
+        stamp = _contents(Path(__file__).parent), _contents(Path(inspect.getfile(function)))
+        compiled._cache._cache_file._source_stamp = stamp
+    result: Callable[P, R] = compiled
+    return result
+
+
+@cache
+def _contents(path: Path) -> str:
+    """Digest of a source file, or of all in a folder."""
+    digest = hashlib.sha256()
+    for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()

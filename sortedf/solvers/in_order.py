@@ -1,0 +1,51 @@
+"""Schedules by list scheduling: one order, or the best of the simple ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sortedf.errors import OptionError
+from sortedf.kernels.list_schedule import list_schedule
+from sortedf.model import Instance, Schedule
+from sortedf.model.instance import IntArray
+from sortedf.orders import ORDERS
+
+
+def schedule_in_order(instance: Instance, order: IntArray, lookahead: int = 1) -> Schedule:
+    """List-schedule an instance whose requests each fit the budget, by rank; see the kernel.
+
+    Raises
+    ------
+    OptionError
+        If lookahead is below 1.
+    """
+    if lookahead < 1:
+        raise OptionError(f"the lookahead is {lookahead}; it must be at least 1 (strict)")
+    needed = int((instance.prompt_tokens + instance.output_tokens).sum())
+    starts = list_schedule(
+        instance.prompt_tokens,
+        instance.output_tokens,
+        instance.release,
+        order,
+        # More memory than all requests together fill changes nothing, and keeps sums in int64.
+        min(instance.kv_tokens, needed),
+        min(lookahead, len(instance)),
+    )
+    return Schedule(starts)
+
+
+def schedule_by(name: str, instance: Instance, lookahead: int = 1, **options: Any) -> Schedule:
+    """List-schedule an instance by the order of this name, with the order's own options."""
+    return schedule_in_order(instance, ORDERS[name](instance, **options), lookahead)
+
+
+def shortest_of_orders(instance: Instance, lookahead: int = 1) -> tuple[str, Schedule]:
+    """Try every simple order but the random one; the least total latency wins, ties by name order.
+
+    Returns the winner's name and its schedule.
+    """
+    schedules = {
+        name: schedule_by(name, instance, lookahead) for name in ORDERS if name != "random"
+    }
+    best = min(schedules, key=lambda name: schedules[name].total_latency(instance))
+    return best, schedules[best]
