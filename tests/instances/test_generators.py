@@ -136,6 +136,14 @@ def test_long_outputs_have_short_prompts() -> None:
     assert np.corrcoef(prompt, output)[0, 1] < -0.2
 
 
+@pytest.mark.parametrize("kind", ["chat", "uniform", "heavy-tail"])
+def test_prompt_and_output_are_independent(kind: str) -> None:
+    """Elsewhere a prompt says nothing of its output: their ranks do not correlate."""
+    backlog = generate(kind, 50_000)
+    ranks = [np.argsort(np.argsort(c)) for c in (backlog.prompt_tokens, backlog.output_tokens)]
+    assert np.corrcoef(ranks)[0, 1] == pytest.approx(0, abs=0.02)
+
+
 def test_mix_is_four_to_one() -> None:
     """In the mix 80 % are the chats and 20 % the summaries of the same seed, each where it was."""
     n = 100_000
@@ -179,6 +187,13 @@ def test_heavy_tail_index(index: float) -> None:
     for doublings in (1, 2, 3):
         beyond = (output > 32 * 2**doublings).mean()
         assert beyond == pytest.approx(2 ** (-index * doublings), rel=0.1)
+
+
+def test_heavy_tail_is_cut() -> None:
+    """Outputs end at 16,383 tokens, and with their prompts at 16,384."""
+    backlog = generate("heavy-tail", 2000, index=0.1)
+    assert backlog.output_tokens.max() == 16_383
+    assert (backlog.prompt_tokens + backlog.output_tokens).max() == 16_384
 
 
 @given(
