@@ -1,0 +1,17 @@
+"""What tests of several rooms share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Folder of public workloads and hard inputs beside the repository; skipped where absent."""
+    folder = Path(os.environ.get("SORTEDF_SHARED", Path(__file__).parents[2] / "shared"))
+    if not folder.is_dir():
+        pytest.skip("the folder of shared workloads is not here")
+    return folder
