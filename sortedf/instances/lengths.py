@@ -89,7 +89,7 @@ def find_layout(names: Sequence[str], source: str, arrivals: bool) -> Layout:
             )
             if place is None
         ]
-        raise BadLine(f"no column for the {' and the '.join(missing)}; found: {found}")
+        raise BadLine(f"no column or key for the {' and the '.join(missing)}; found: {found}")
     release = _place(plain, RELEASE_NAMES)
     stamp = _place(plain, STAMP_NAMES) if arrivals else None
     if arrivals and release is not None:
