@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
@@ -34,6 +34,15 @@ class Solver:
     plan: Callable[..., Planned]
     options: tuple[str, ...]
     fast: bool
+
+    def check_options(self, options: Iterable[str]) -> None:
+        """Refuse the first option that this solver does not take, as an :class:`OptionError`."""
+        for name in options:
+            if name not in self.options:
+                takes = ", ".join(self.options) or "none"
+                raise OptionError(
+                    f"solver {self.name!r} takes no option {name!r} (it takes: {takes})"
+                )
 
 
 def find_solver(name: str) -> Solver:

@@ -22,8 +22,8 @@ Case = tuple[list[int], list[int], list[int], list[int], int, int]
 
 def run(case: Case) -> list[int]:
     prompt, output, release, order, kv_tokens, lookahead = case
-    arrays = [np.array(values, np.int64) for values in (prompt, output, release, order)]
-    starts: list[int] = list_schedule(*arrays, kv_tokens, lookahead).tolist()
+    s, o, a, ranked = (np.array(values, np.int64) for values in (prompt, output, release, order))
+    starts: list[int] = list_schedule(s, o, a, ranked, kv_tokens, lookahead).tolist()
     return starts
 
 

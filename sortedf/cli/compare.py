@@ -1,0 +1,84 @@
+"""`sortedf compare`: many solvers on one backlog, side by side."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sortedf.cli import options
+from sortedf.cli.console import Console
+from sortedf.errors import OptionError
+
+
+def compare(
+    backlog: options.Backlog = None,
+    kv_tokens: options.KvTokens = None,
+    solvers: Annotated[
+        str, typer.Option(metavar="A,B,...", help="Solvers by name, or fast, or all.")
+    ] = "fast",
+    lookahead: options.Lookahead = None,
+    seed: options.Seed = 0,
+    block_size: options.BlockSize = 1,
+    arrivals: options.Arrivals = False,
+    tokenizer: options.Tokenizer = None,
+    prompt_tokens: options.PromptTokens = None,
+    output_tokens: options.OutputTokens = None,
+    skip_bad_lines: options.SkipBadLines = False,
+    skip_oversized: options.SkipOversized = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Plan a backlog with several solvers.
+
+    Each plan is verified; times and latencies stand beside each other.
+    """
+    from sortedf.solvers import find_solvers, solve
+
+    entries = find_solvers(solvers)
+    if lookahead is not None and not any("lookahead" in entry.options for entry in entries):
+        raise OptionError(f"none of {solvers} takes --lookahead")
+    console = Console(quiet=quiet)
+    loaded = options.load_backlog(
+        backlog,
+        kv_tokens,
+        console,
+        block_size=block_size,
+        skip_oversized=skip_oversized,
+        arrivals=arrivals,
+        skip_bad_lines=skip_bad_lines,
+        tokenizer=tokenizer,
+        prompt_tokens=prompt_tokens,
+        output_tokens=output_tokens,
+    )
+    rows = []
+    interrupted = False
+    try:
+        for entry in console.track(entries, "planning", len(entries)):
+            chosen = {"lookahead": lookahead} if lookahead and "lookahead" in entry.options else {}
+            result = solve(
+                loaded.instance, solver=entry.name, seed=seed, block_size=block_size, **chosen
+            )
+            rows.append(result.to_dict())
+    except KeyboardInterrupt:
+        interrupted = True
+        if not rows:
+            raise
+    if json:
+        instance = loaded.instance
+        console.json(
+            {
+                "n": len(instance),
+                "kv_tokens": instance.kv_tokens,
+                "instance_sha256": instance.sha256,
+                "skipped": len(loaded.skipped),
+                "rows": rows,
+            }
+        )
+    else:
+        from sortedf.report import tables
+
+        console.show(tables.comparison(rows))
+    if interrupted:
+        console.note(f"interrupted after {len(rows)} of {len(entries)} solvers")
+        raise typer.Exit(130)

@@ -1,0 +1,65 @@
+"""Where the words of a command go: one document or table on stdout, all else on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+    from rich.console import RenderableType
+
+T = TypeVar("T")
+
+PIPED_WIDTH = 160
+"""Columns of a table that does not go to a terminal: wide enough not to fold."""
+
+
+class Console:
+    """The output of one run of a command. ``quiet`` drops progress and notes."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.quiet = quiet
+
+    def note(self, text: str) -> None:
+        """Tell the user something on stderr, one line."""
+        if not self.quiet:
+            print(text, file=sys.stderr)
+
+    def json(self, document: Any) -> None:
+        """Print the one JSON document of the command on stdout."""
+        print(json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2))
+
+    def show(self, renderable: RenderableType) -> None:
+        """Print a table or text on stdout."""
+        rich = _rich(stderr=False)
+        rich.print(renderable)
+
+    @contextmanager
+    def status(self, text: str) -> Iterator[None]:
+        """Show on stderr, if it is a terminal, what is going on while the block runs."""
+        if self.quiet or not sys.stderr.isatty():
+            yield
+            return
+        with _rich(stderr=True).status(text):
+            yield
+
+    def track(self, items: Iterable[T], text: str, total: int) -> Iterator[T]:
+        """Go through items under a progress bar on stderr, if it is a terminal."""
+        from rich.progress import track
+
+        hidden = self.quiet or not sys.stderr.isatty()
+        yield from track(
+            items, text, total, console=_rich(stderr=True), transient=True, disable=hidden
+        )
+
+
+def _rich(*, stderr: bool) -> RichConsole:
+    from rich.console import Console as RichConsole
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else PIPED_WIDTH
+    return RichConsole(stderr=stderr, width=width, highlight=False, markup=False, emoji=False)

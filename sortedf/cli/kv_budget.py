@@ -1,0 +1,94 @@
+"""`sortedf kv-budget`: how many tokens fit in the KV cache."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated
+
+import typer
+
+from sortedf.cli import options
+from sortedf.cli.console import Console
+from sortedf.cli.quantities import parse_bytes, parse_share
+
+Bytes = int | None
+
+
+def kv_budget(
+    config: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The model's config.json.")
+    ] = None,
+    gpu_memory: Annotated[
+        Bytes, options.quantity("--gpu-memory", parse_bytes, "SIZE", "Memory of one GPU: 80GiB.")
+    ] = None,
+    utilisation: Annotated[
+        Fraction,
+        typer.Option(
+            "--utilisation",
+            "--utilization",
+            parser=options.parsed(parse_share),
+            metavar="SHARE",
+            help="Share of the memory that the engine may use.",
+        ),
+    ] = Fraction("0.9"),
+    weights: Annotated[
+        Bytes, options.quantity("--weights", parse_bytes, "SIZE", "Weights of the whole model.")
+    ] = None,
+    overhead: Annotated[
+        Bytes,
+        options.quantity("--overhead", parse_bytes, "SIZE", "Activations and graphs, on each GPU."),
+    ] = None,
+    kv_memory: Annotated[
+        Bytes,
+        options.quantity(
+            "--kv-memory", parse_bytes, "SIZE", "KV cache on each GPU, instead of --gpu-memory."
+        ),
+    ] = None,
+    num_gpu_blocks: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of blocks, as the engine logs it.")
+    ] = None,
+    tensor_parallel: Annotated[
+        int, typer.Option(metavar="R", help="GPUs that share one model.")
+    ] = 1,
+    block_size: Annotated[int, typer.Option(metavar="B", help="Tokens in a KV block.")] = 16,
+    kv_cache_dtype: Annotated[
+        str, typer.Option(metavar="TYPE", help="auto, fp8, bfloat16, float16, ...")
+    ] = "auto",
+    full_attention: Annotated[
+        bool,
+        typer.Option(
+            "--full-attention",
+            help="Count layers with a sliding window as full ones: a safe underestimate.",
+        ),
+    ] = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Count the tokens that fit in a KV cache.
+
+    Each step of the sum is shown.
+    """
+    from sortedf import engine
+
+    budget = engine.kv_budget(
+        config,
+        gpu_memory=gpu_memory,
+        utilisation=utilisation,
+        weights=weights or 0,
+        overhead=overhead or 0,
+        kv_memory=kv_memory,
+        num_gpu_blocks=num_gpu_blocks,
+        tensor_parallel=tensor_parallel,
+        block_size=block_size,
+        kv_cache_dtype=kv_cache_dtype,
+        full_attention=full_attention,
+    )
+    console = Console(quiet=quiet)
+    for note in budget.notes:
+        console.note(f"note: {note}")
+    if json:
+        console.json(budget.as_dict())
+    else:
+        from sortedf.report import tables
+
+        console.show(tables.kv_budget(budget.as_dict()))

@@ -1,0 +1,83 @@
+"""The program `sortedf`: its commands, and what every error becomes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from sortedf import __version__, errors
+from sortedf.cli import compare, generate, kv_budget, solve, verify
+
+app = typer.Typer(
+    name="sortedf",
+    help="Plan a backlog of LLM requests on a KV-cache budget; every plan is verified.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+for command in (solve.solve, compare.compare, verify.verify, generate.generate):
+    app.command()(command)
+app.command("kv-budget")(kv_budget.kv_budget)
+
+EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
+    (errors.OptionError, 2),
+    (errors.InputError, 3),
+    (errors.InvalidRequestError, 3),
+    (errors.InfeasibleError, 4),
+    (errors.VerificationError, 6),
+    (KeyboardInterrupt, 130),
+    (typer.Abort, 130),
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"sortedf {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def sortedf(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Plan a backlog of LLM requests on a KV-cache budget; every plan is verified."""
+
+
+def run() -> None:
+    """Run the program and exit with the documented code; no fault of the input is a traceback."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command line; returns the exit code."""
+    try:
+        code = app(arguments, prog_name="sortedf", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`). Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except tuple(kind for kind, _ in EXIT_CODES) as error:
+        _complain(str(error) or "interrupted")
+        return next(code for kind, code in EXIT_CODES if isinstance(error, kind))
+    except Exception as error:
+        # Usage errors of the argument parser, whose classes typer does not all export.
+        if not hasattr(error, "format_message"):
+            raise
+        _complain(f"{error.format_message()} (sortedf --help shows the usage)")
+        return 2
+    return code if isinstance(code, int) else 0
+
+
+def _complain(text: str) -> None:
+    for line in text.splitlines():
+        print(line, file=sys.stderr)

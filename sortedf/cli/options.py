@@ -1,0 +1,154 @@
+"""The options that several commands share, and how a backlog is loaded by them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+
+import typer
+
+from sortedf.cli.console import Console
+from sortedf.cli.quantities import parse_tokens
+from sortedf.errors import OptionError
+
+T = TypeVar("T")
+
+if TYPE_CHECKING:
+    from sortedf.model import Instance, Request
+
+
+def parsed(parse: Callable[[str], T]) -> Callable[[str | T], T]:
+    """Make a parser of the command line out of one whose errors are ValueErrors of one line."""
+
+    def parser(text: str | T) -> T:
+        if not isinstance(text, str):
+            return text  # the default, already a value
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return parser
+
+
+def quantity(flag: str, parse: Callable[[str], int], metavar: str, help: str) -> Any:
+    """Build an option whose text is a quantity with a unit."""
+    return typer.Option(flag, parser=parsed(parse), metavar=metavar, help=help)
+
+
+Backlog = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[BACKLOG]",
+        help="CSV, JSONL, trace, ShareGPT or OpenAI batch file, also gzipped; - is stdin. "
+        "Left out: the packaged example.",
+        show_default=False,
+    ),
+]
+KvTokens = Annotated[
+    int | None,
+    quantity("--kv-tokens", parse_tokens, "M", "KV budget in tokens: 16492, 16k, 16Ki."),
+]
+Arrivals = Annotated[
+    bool, typer.Option("--arrivals", help="Turn time stamps into releases: seconds from the first.")
+]
+SkipBadLines = Annotated[
+    bool, typer.Option("--skip-bad-lines", help="Leave bad lines out; list and count them.")
+]
+SkipOversized = Annotated[
+    bool,
+    typer.Option(
+        "--skip-oversized", help="Leave requests over the budget out; list and count them."
+    ),
+]
+Tokenizer = Annotated[
+    str | None,
+    typer.Option(metavar="PATH", help="Local tokenizer for the prompts of a batch file."),
+]
+PromptTokens = Annotated[
+    str | None,
+    typer.Option(metavar="chars/4", help="Estimate prompt tokens of a batch file by characters."),
+]
+OutputTokens = Annotated[
+    str | None,
+    typer.Option(metavar="FILE|N", help="Output tokens of a batch file: by id, or a constant."),
+]
+BlockSize = Annotated[
+    int,
+    typer.Option(min=1, metavar="B", help="Plan safely for KV blocks of B tokens."),
+]
+Lookahead = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="W",
+        help="End a step after W requests that do not fit; 1 is strict.",
+        show_default="1",
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, metavar="K", help="Seed of what is drawn at random.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes on stderr.")]
+
+
+class Loaded(NamedTuple):
+    """A backlog ready to plan, and the oversized requests left out: (position, request)."""
+
+    instance: Instance
+    skipped: list[tuple[int, Request]]
+
+
+def load_backlog(
+    backlog: str | None,
+    kv_tokens: int | None,
+    console: Console,
+    *,
+    block_size: int = 1,
+    skip_oversized: bool = False,
+    **reading: Any,
+) -> Loaded:
+    """Read a backlog (or the packaged example) for planning; leave oversized requests out if asked.
+
+    Raises
+    ------
+    OptionError
+        Without a budget for a backlog of the user's.
+    InputError
+        As :func:`sortedf.read_backlog`.
+    InfeasibleError
+        If requests are larger than the budget and are not to be left out, or all of them are.
+    """
+    import numpy as np
+
+    from sortedf.errors import InfeasibleError
+    from sortedf.instances import example, read_backlog
+    from sortedf.solvers import oversized_requests
+
+    if backlog is None:
+        if any(reading.values()):
+            raise OptionError("the packaged example takes no reading options; name a BACKLOG")
+        instance = example()
+        if kv_tokens is not None:
+            instance = instance.replace(kv_tokens=kv_tokens)
+        console.note(
+            f"planning the packaged example: {len(instance)} requests, "
+            f"KV budget {instance.kv_tokens:,} tokens"
+        )
+    elif kv_tokens is None:
+        raise OptionError("--kv-tokens is missing: the KV budget in tokens (see sortedf kv-budget)")
+    else:
+        with console.status(f"reading {backlog}"):
+            instance = read_backlog(backlog, kv_tokens=kv_tokens, note=console.note, **reading)
+    planned = instance.in_blocks(block_size)
+    oversized = oversized_requests(planned)
+    if not oversized:
+        return Loaded(instance, [])
+    if not skip_oversized or len(oversized) == len(instance):
+        raise InfeasibleError(oversized, planned.kv_tokens)
+    for line in str(InfeasibleError(oversized, planned.kv_tokens)).splitlines():
+        console.note(f"left out: {line}")
+    noun = "request" if len(oversized) == 1 else "requests"
+    console.note(f"{len(oversized)} {noun} over the budget left out")
+    out = [i for i, _, _ in oversized]
+    kept = instance.select(np.delete(np.arange(len(instance)), out))
+    return Loaded(kept, [(i, instance[i]) for i in out])

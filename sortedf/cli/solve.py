@@ -1,0 +1,102 @@
+"""`sortedf solve`: one plan by one solver."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from sortedf.cli import options
+from sortedf.cli.console import Console
+from sortedf.errors import OptionError
+
+
+def solve(
+    backlog: options.Backlog = None,
+    kv_tokens: options.KvTokens = None,
+    solver: Annotated[
+        str, typer.Option(metavar="NAME", help="auto, fcfs, mcsf, size, svf, svf-1bit, ...")
+    ] = "auto",
+    lookahead: options.Lookahead = None,
+    proxies: Annotated[
+        str | None,
+        typer.Option(
+            metavar="T,S,L", help="svf-1bit: outputs up to T count as S tokens, others as L."
+        ),
+    ] = None,
+    seed: options.Seed = 0,
+    block_size: options.BlockSize = 1,
+    arrivals: options.Arrivals = False,
+    tokenizer: options.Tokenizer = None,
+    prompt_tokens: options.PromptTokens = None,
+    output_tokens: options.OutputTokens = None,
+    skip_bad_lines: options.SkipBadLines = False,
+    skip_oversized: options.SkipOversized = False,
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", metavar="PLAN", help="Plan: .json, .jsonl; - is stdout."),
+    ] = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Plan a backlog with one solver.
+
+    The plan is verified before it is shown; -o writes it to a file.
+    """
+    if output == "-" and json:
+        raise OptionError("-o - and --json both want stdout; leave one out")
+    from sortedf import solvers
+
+    chosen: dict[str, Any] = {}
+    if lookahead is not None:
+        chosen["lookahead"] = lookahead
+    if proxies is not None:
+        chosen["proxies"] = _numbers(proxies)
+    # Before a large backlog is read for nothing.
+    solvers.find_solver(solver).check_options(chosen)
+    console = Console(quiet=quiet)
+    loaded = options.load_backlog(
+        backlog,
+        kv_tokens,
+        console,
+        block_size=block_size,
+        skip_oversized=skip_oversized,
+        arrivals=arrivals,
+        skip_bad_lines=skip_bad_lines,
+        tokenizer=tokenizer,
+        prompt_tokens=prompt_tokens,
+        output_tokens=output_tokens,
+    )
+    with console.status(f"planning {len(loaded.instance):,} requests with {solver}"):
+        result = solvers.solve(
+            loaded.instance,
+            solver=solver,
+            seed=seed,
+            block_size=block_size,
+            **chosen,
+        )
+    if output is not None:
+        from sortedf.instances import write_plan
+
+        with console.status(f"writing {output}"):
+            write_plan(result, output, skipped=loaded.skipped)
+        if output == "-":
+            return
+        console.note(f"plan written to {output}")
+    row = result.to_dict() | {"skipped": len(loaded.skipped)}
+    if json:
+        console.json(row)
+    else:
+        from sortedf.report import tables
+
+        console.show(tables.result(row))
+
+
+def _numbers(text: str) -> tuple[float, float, float]:
+    try:
+        threshold, short, long = map(float, text.split(","))
+    except ValueError:
+        raise OptionError(
+            f"--proxies is {text!r}; it takes three numbers T,S,L: threshold, short, long"
+        ) from None
+    return threshold, short, long

@@ -1,0 +1,1 @@
+"""Plain data in, tables and pictures out."""

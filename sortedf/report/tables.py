@@ -1,0 +1,110 @@
+"""Results as tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+
+def comparison(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Solvers beside each other, a line each, best mean latency first.
+
+    ``rows`` are the objects of :meth:`sortedf.Result.to_dict`. Latencies and makespan are in steps;
+    ``x best`` is the total latency over the least one here.
+    """
+    first = rows[0]
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        title=f"{first['n']:,} requests, KV budget {first['kv_tokens']:,} tokens"
+        + (f" in blocks of {first['block_size']}" if first["block_size"] > 1 else ""),
+        caption="latencies in steps, from release to last token",
+    )
+    bounded = any(row["lower_bound"] is not None for row in rows)
+    table.add_column("solver")
+    headings = ["mean", "x best", "P50", "P95", "P99", "makespan", "total latency"]
+    for heading in headings + ["bound", "gap"] * bounded + ["seconds"]:
+        table.add_column(heading, justify="right")
+    table.add_column("verified")
+    best = min(row["total_latency"] for row in rows)
+    for row in sorted(rows, key=lambda row: row["total_latency"]):
+        cells = [
+            row["solver"],
+            f"{row['mean_latency']:,.1f}",
+            f"{row['total_latency'] / best:.3f}",
+            *(f"{row[key]:,}" for key in ("p50_latency", "p95_latency", "p99_latency")),
+            f"{row['makespan']:,}",
+            f"{row['total_latency']:,}",
+        ]
+        if bounded:
+            known = row["lower_bound"] is not None
+            cells += [f"{row['lower_bound']:,}", f"{row['gap']:.2%}"] if known else ["", ""]
+        table.add_row(*cells, f"{row['seconds']:.3f}", _yes(row["verified"]))
+    return table
+
+
+def facts(title: str, pairs: Iterable[tuple[str, str]]) -> Table:
+    """Names and values, a line each."""
+    table = Table(box=box.SIMPLE, title=title, show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    for name, value in pairs:
+        table.add_row(name, value)
+    return table
+
+
+def result(row: Mapping[str, Any]) -> Table:
+    """One plan, from the object of :meth:`sortedf.Result.to_dict`."""
+    parameters = ", ".join(f"{name} {value}" for name, value in row["parameters"].items())
+    bound = row["lower_bound"]
+    return facts(
+        f"{row['n']:,} requests, KV budget {row['kv_tokens']:,} tokens",
+        [
+            ("solver", f"{row['solver']} ({parameters})" if parameters else row["solver"]),
+            *([("block size", f"{row['block_size']} tokens")] if row["block_size"] > 1 else []),
+            ("total latency", f"{row['total_latency']:,} steps"),
+            ("mean latency", f"{row['mean_latency']:,.1f} steps"),
+            ("P50, P95, P99", " / ".join(f"{row[f'p{p}_latency']:,}" for p in (50, 95, 99))),
+            ("makespan", f"{row['makespan']:,} steps"),
+            ("lower bound", "none" if bound is None else f"{bound:,} ({row['bound_kind']})"),
+            ("gap", "unknown" if row["gap"] is None else f"{row['gap']:.2%}"),
+            ("status", f"{row['status']}, {row['stop_reason']}"),
+            ("verified", _yes(row["verified"])),
+            ("seconds", f"{row['seconds']:.3f}"),
+        ],
+    )
+
+
+def verified_plan(check: Mapping[str, Any]) -> Table:
+    """Show a plan that was found right, from the document of ``sortedf verify --json``."""
+    against = "itself" if check["backlog"] is None else check["backlog"]
+    return facts(
+        f"{check['plan']} holds against {against}",
+        [
+            ("requests", f"{check['n']:,}"),
+            *([("left out", f"{check['skipped']:,}")] if check["skipped"] else []),
+            ("solver", check["solver"]),
+            ("total latency", f"{check['total_latency']:,} steps"),
+            ("makespan", f"{check['makespan']:,} steps"),
+            ("most KV held", f"{check['peak_kv_tokens']:,} of {check['kv_tokens']:,} tokens"),
+            ("verified", _yes(check["verified"])),
+        ],
+    )
+
+
+def kv_budget(budget: Mapping[str, Any]) -> Table:
+    """Show the sum that ends in a KV budget, from the document of ``sortedf kv-budget --json``."""
+    table = Table(box=box.SIMPLE_HEAD, title="KV budget of one GPU")
+    table.add_column("step")
+    table.add_column("value", justify="right")
+    table.add_column("unit")
+    table.add_column("how")
+    for step in budget["steps"]:
+        table.add_row(step["label"], f"{step['value']:,}", step["unit"], step["how"])
+    return table
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"

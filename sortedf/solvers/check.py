@@ -1,0 +1,114 @@
+"""Check a plan file: against itself, and against the backlog that it claims to plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sortedf.errors import SHOWN_FAULTS
+from sortedf.instances import Plan
+from sortedf.model import Instance
+from sortedf.verify import Report, verify
+
+
+@dataclass(frozen=True)
+class PlanCheck:
+    """What is wrong with a plan, if anything.
+
+    ``report`` is the verifier's on the schedule; ``ids`` names the requests that its violations
+    count. ``mismatches`` says where the plan and its backlog differ, or its own hash does.
+    """
+
+    report: Report
+    ids: tuple[str, ...]
+    mismatches: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the plan is feasible, complete, and of this backlog."""
+        return self.report.ok and not self.mismatches
+
+
+def check_plan(plan: Plan, backlog: Instance | None = None) -> PlanCheck:
+    """Verify the schedule of a plan; with the backlog at hand, by the backlog's own lengths.
+
+    Every start, the recorded objective, the budget at every step (in blocks if the plan says so),
+    the content hash, the completeness, and that what was left out is indeed larger than the budget.
+    O(n log n).
+
+    Raises
+    ------
+    InputError
+        If the requests in the plan are not such as an instance may hold.
+    """
+    mismatches: list[str] = []
+    budget = plan.kv_tokens // plan.block_size * plan.block_size
+    for index, request in plan.skipped:
+        needed = request.prompt_tokens + plan.block_size - 1 + request.output_tokens
+        if needed <= budget:
+            mismatches.append(f"request {request.id!r} (index {index}) was left out, but it fits")
+    if backlog is None:
+        instance = plan.instance()
+        requests = plan.positions()
+        mismatches += [
+            f"index {gap.start} is missing"
+            if len(gap) == 1
+            else f"indices {gap.start} to {gap.stop - 1} are missing"
+            for gap in plan.gaps()
+        ]
+    else:
+        mismatches += _differences(plan, backlog)
+        left_out = {index for index, _ in plan.skipped}
+        kept = [i for i in range(len(backlog)) if i not in left_out]
+        if not kept:
+            return PlanCheck(verify([], [], [], budget, []), (), ("the plan leaves all out",))
+        instance = backlog.select(kept) if left_out else backlog
+        place = {index: k for k, index in enumerate(kept)}
+        # An index that the backlog does not have stays one that the verifier does not know.
+        requests = [place.get(index, len(backlog) + index) for index in plan.index]
+    if instance.sha256 != plan.instance_sha256:
+        mismatches.append(
+            f"the plan records the content hash {plan.instance_sha256}, "
+            f"{'its requests' if backlog is None else 'the backlog'} hash to {instance.sha256}"
+        )
+    report = verify(
+        (instance.prompt_tokens + (plan.block_size - 1)).tolist(),
+        instance.output_tokens.tolist(),
+        instance.release.tolist(),
+        budget,
+        plan.starts,
+        requests=requests,
+        total_latency=plan.total_latency,
+        ids=instance.ids,
+    )
+    return PlanCheck(report, instance.ids, tuple(mismatches))
+
+
+def _differences(plan: Plan, backlog: Instance) -> list[str]:
+    """Say where the requests of the plan are not those of the backlog, the first in words."""
+    rows = zip(
+        plan.index, plan.ids, plan.prompt_tokens, plan.output_tokens, plan.release, strict=True
+    )
+    placed = [(i, (name, s, o, a)) for i, name, s, o, a in rows]
+    columns = (backlog.prompt_tokens, backlog.output_tokens, backlog.release)
+    known = list(zip(backlog.ids, *(c.tolist() for c in columns), strict=True))
+    wrong = [
+        (i, planned, known[i] if i < len(known) else None)
+        for i, planned in [
+            *placed,
+            *((i, (r.id, r.prompt_tokens, r.output_tokens, r.release)) for i, r in plan.skipped),
+        ]
+        if i >= len(known) or known[i] != planned
+    ]
+    texts = [
+        f"index {i} is {_words(planned)} in the plan, "
+        + (f"{_words(true)} in the backlog" if true else "and not in the backlog")
+        for i, planned, true in wrong[:SHOWN_FAULTS]
+    ]
+    if len(wrong) > SHOWN_FAULTS:
+        texts.append(f"{len(wrong)} requests differ from the backlog in all")
+    return texts
+
+
+def _words(request: tuple[str, int, int, int]) -> str:
+    name, s, o, a = request
+    return f"{name!r} ({s} prompt, {o} output tokens, release {a})"

@@ -1,0 +1,163 @@
+"""The front function: what every solver returns, refuses and records."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sortedf
+from sortedf import InfeasibleError, Instance, OptionError, Schedule, VerificationError, solve
+from sortedf.solvers import SOLVERS, find_solvers, registry
+from sortedf.solvers.registry import Planned, Solver
+from sortedf.verify import verify
+
+TABLE = [
+    ("mix8020-50-s0", 16492, (14070, 9310, 8923, 8699)),
+    ("mix8020-200-s0", 16492, (161063, 62151, 45067, 42908)),
+    ("mix8020-500-s0", 16492, (1023400, 312850, 233819, 198671)),
+    ("mix8020-2000-s0", 16492, (22063520, 4973265, 3689936, 2836559)),
+    ("mix8020-2000-s0", 100000, (2495088, 859103, 639453, 587390)),
+]
+
+
+@pytest.mark.parametrize(("name", "kv_tokens", "totals"), TABLE)
+def test_totals_of_an_independent_implementation(
+    shared: Path, name: str, kv_tokens: int, totals: tuple[int, ...]
+) -> None:
+    """Strict list scheduling reproduces the total latencies that another program found."""
+    backlog = sortedf.read_backlog(shared / "instances" / f"{name}.csv", kv_tokens=kv_tokens)
+    found = [solve(backlog, solver=s).total_latency for s in ("fcfs", "mcsf", "size", "svf")]
+    assert tuple(found) == totals
+
+
+def test_no_schedule_beats_a_known_lower_bound(shared: Path) -> None:
+    """On the benchmark instances every solver stays at or above the proven lower bound."""
+    with (shared / "instances" / "known.csv").open() as file:
+        known = list(csv.DictReader(file))
+    for row in known:
+        path = shared / "instances" / f"{row['instance']}.csv"
+        backlog = sortedf.read_backlog(path, kv_tokens=int(row["kv_tokens"]))
+        for entry in find_solvers("fast"):
+            assert solve(backlog, solver=entry.name).total_latency >= int(row["lower_bound"])
+
+
+requests = st.lists(
+    st.tuples(st.integers(1, 30), st.integers(1, 30), st.integers(0, 9)), min_size=1, max_size=12
+)
+
+
+@given(requests, st.sampled_from(sorted(SOLVERS)), st.integers(1, 4), st.integers(1, 16))
+@settings(max_examples=200, deadline=None)
+def test_every_solver_is_sound(
+    rows: list[tuple[int, int, int]], solver: str, lookahead: int, block_size: int
+) -> None:
+    """With any options a solver's schedule passes the verifier, and is the same twice."""
+    s, o, a = (list(column) for column in zip(*rows, strict=True))
+    backlog = Instance(s, o, 96, release=a)
+    result = solve(backlog, solver=solver, lookahead=lookahead, block_size=block_size)
+    starts = result.schedule.starts.tolist()
+    report = verify(s, o, a, 96, starts, total_latency=result.total_latency)
+    assert report.ok
+    assert result.verified
+    assert report.makespan == result.makespan
+    again = solve(backlog, solver=solver, lookahead=lookahead, block_size=block_size)
+    assert again.schedule == result.schedule
+
+
+@given(requests, st.integers(2, 16))
+@settings(max_examples=200, deadline=None)
+def test_plans_in_blocks_never_need_more_blocks(
+    rows: list[tuple[int, int, int]], block_size: int
+) -> None:
+    """A plan for blocks, counted block by block at every step, stays within them."""
+    s, o, a = (list(column) for column in zip(*rows, strict=True))
+    starts = solve(Instance(s, o, 96, release=a), block_size=block_size).schedule.starts.tolist()
+    for step in range(1, max(p + k for p, k in zip(starts, o, strict=True)) + 1):
+        held = [s[i] + step - p for i, p in enumerate(starts) if p < step <= p + o[i]]
+        assert sum(-(-tokens // block_size) for tokens in held) <= 96 // block_size
+
+
+def test_auto_is_the_best_of_the_simple_orders() -> None:
+    """`auto` equals the best deterministic order, and names it."""
+    backlog = sortedf.example()
+    auto = solve(backlog)
+    others = {e.name: solve(backlog, solver=e.name) for e in find_solvers("fast")}
+    best = min((r.total_latency, name) for name, r in others.items() if name != "random")
+    assert (auto.total_latency, auto.parameters["order"]) == best
+
+
+def test_more_memory_than_all_requests_need_changes_nothing() -> None:
+    """With ample memory, however large, everything starts at its release."""
+    backlog = Instance([5, 6], [7, 8], 2**62 - 1, release=[0, 3])
+    assert solve(backlog, solver="svf").schedule.starts.tolist() == [0, 3]
+
+
+def test_oversized_requests_are_named() -> None:
+    """A request over the budget is infeasible; all such requests are named with their tokens."""
+    backlog = Instance([5, 9, 9], [5, 1, 2], 10, ids=["a", "b", "c"])
+    with pytest.raises(InfeasibleError, match="request 'c' \\(position 2\\) needs 11") as caught:
+        solve(backlog)
+    assert caught.value.oversized == ((2, "c", 11),)
+    with pytest.raises(InfeasibleError) as caught:
+        solve(backlog, block_size=4)
+    assert [i for i, _, _ in caught.value.oversized] == [0, 1, 2]
+    assert caught.value.kv_tokens == 8
+
+
+def test_unknown_names_and_options_are_refused() -> None:
+    """A misspelt solver is answered with the nearest; options that it does not take are errors."""
+    backlog = sortedf.example()
+    with pytest.raises(OptionError, match="did you mean 'mcsf'"):
+        solve(backlog, solver="mscf")
+    with pytest.raises(OptionError, match="takes no option 'proxies'"):
+        solve(backlog, solver="svf", proxies=(1, 1, 1))
+    with pytest.raises(OptionError, match="lookahead is 0"):
+        solve(backlog, solver="svf", lookahead=0)
+    with pytest.raises(OptionError, match="seed is -1"):
+        solve(backlog, seed=-1)
+    with pytest.raises(OptionError, match="twice"):
+        find_solvers("svf,fcfs, svf")
+
+
+def test_options_are_used_and_recorded() -> None:
+    """Proxies, lookahead and seed change the plan and stand in the result."""
+    backlog = sortedf.example()
+    plain = solve(backlog, solver="svf-1bit")
+    given_proxies = solve(backlog, solver="svf-1bit", proxies=(30, 10, 300), lookahead=4)
+    assert given_proxies.parameters == {"lookahead": 4, "proxies": [30, 10, 300]}
+    assert given_proxies.schedule != plain.schedule
+    assert (
+        solve(backlog, solver="random", seed=1).schedule
+        != solve(backlog, solver="random", seed=2).schedule
+    )
+
+
+def test_a_wrong_schedule_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a solver errs, the front function raises with the violations."""
+
+    def broken(instance: Instance, seed: int) -> Planned:
+        return Planned(Schedule(np.zeros(len(instance), np.int64)), {})
+
+    monkeypatch.setitem(registry.SOLVERS, "broken", Solver("broken", "", broken, (), True))
+    with pytest.raises(VerificationError, match="tokens at step"):
+        solve(sortedf.example(), solver="broken")
+
+
+def test_result_is_plain_data() -> None:
+    """The result's dictionary holds every key of the design, percentiles by nearest rank."""
+    backlog = Instance([1, 1, 1, 1], [1, 2, 3, 100], 1000)
+    row = solve(backlog, solver="svf").to_dict()
+    assert row["p50_latency"] == 2
+    assert row["p95_latency"] == row["p99_latency"] == row["makespan"] == 100
+    assert row["total_latency"] == 106
+    assert row["mean_latency"] == 26.5
+    expected = """n kv_tokens solver total_latency mean_latency p50_latency p95_latency p99_latency
+        makespan lower_bound lower_bound_exact bound_kind gap status stop_reason verified seconds
+        seed version instance_sha256"""
+    assert set(expected.split()) <= row.keys()
+    assert (row["status"], row["lower_bound"], row["verified"]) == ("feasible", None, True)
