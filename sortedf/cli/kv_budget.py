@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -12,6 +13,7 @@ from sortedf.cli.console import Console
 from sortedf.cli.quantities import parse_bytes, parse_share
 
 Bytes = int | None
+_bytes_or_none = partial(parse_bytes, minimum=0)
 
 
 def kv_budget(
@@ -28,15 +30,18 @@ def kv_budget(
             "--utilization",
             parser=options.parsed(parse_share),
             metavar="SHARE",
+            show_default="0.9",
             help="Share of the memory that the engine may use.",
         ),
     ] = Fraction("0.9"),
     weights: Annotated[
-        Bytes, options.quantity("--weights", parse_bytes, "SIZE", "Weights of the whole model.")
+        Bytes, options.quantity("--weights", _bytes_or_none, "SIZE", "Weights of the whole model.")
     ] = None,
     overhead: Annotated[
         Bytes,
-        options.quantity("--overhead", parse_bytes, "SIZE", "Activations and graphs, on each GPU."),
+        options.quantity(
+            "--overhead", _bytes_or_none, "SIZE", "Activations and graphs, on each GPU."
+        ),
     ] = None,
     kv_memory: Annotated[
         Bytes,
@@ -58,7 +63,7 @@ def kv_budget(
         bool,
         typer.Option(
             "--full-attention",
-            help="Count layers with a sliding window as full ones: a safe underestimate.",
+            help="Count sliding-window layers as full ones (engine without hybrid KV cache).",
         ),
     ] = False,
     json: options.Json = False,

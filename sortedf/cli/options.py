@@ -39,7 +39,7 @@ def quantity(flag: str, parse: Callable[[str], int], metavar: str, help: str) ->
 Backlog = Annotated[
     str | None,
     typer.Argument(
-        metavar="[BACKLOG]",
+        metavar="BACKLOG",
         help="CSV, JSONL, trace, ShareGPT or OpenAI batch file, also gzipped; - is stdin. "
         "Left out: the packaged example.",
         show_default=False,

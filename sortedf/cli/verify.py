@@ -15,9 +15,7 @@ def verify(
     plan: Annotated[str, typer.Argument(metavar="PLAN", help="Plan file; - is stdin.")],
     backlog: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[BACKLOG]", help="The backlog that was planned.", show_default=False
-        ),
+        typer.Argument(metavar="BACKLOG", help="The backlog that was planned.", show_default=False),
     ] = None,
     arrivals: options.Arrivals = False,
     tokenizer: options.Tokenizer = None,
