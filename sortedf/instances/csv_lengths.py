@@ -7,7 +7,7 @@ import io
 import re
 from collections.abc import Iterable, Iterator
 
-from sortedf.instances.jsonline import BadLine
+from sortedf.instances.json_values import BadLine
 from sortedf.instances.lengths import ABSENT, Rows, find_layout
 from sortedf.instances.reading import Columns, FaultLog, Note, ReadOptions
 from sortedf.instances.source import Source

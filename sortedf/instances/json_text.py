@@ -28,8 +28,10 @@ def json_fault(text: bytes, error: Exception) -> str:
         return fault
     if isinstance(error, RecursionError):
         return "nested too deeply"
-    if "Expected `object`" in reason:
+    if reason.startswith("Expected `object`") and " - at " not in reason:
         return "not an object"
+    if isinstance(error, msgspec.ValidationError):
+        return reason
     if "trailing characters" in reason:
         return f"extra data after the object: {reason}"
     if _SURROGATE.search(text) and ("truncated" in reason or "surrogate" in reason):

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from sortedf.instances.json_text import JSON_ERRORS, first_object, json_fault
-from sortedf.instances.jsonline import BadLine
+from sortedf.instances.json_values import BadLine
 from sortedf.instances.lengths import ABSENT, Layout, Rows, find_layout
 from sortedf.instances.reading import Columns, FaultLog, Note, ReadOptions
 from sortedf.instances.source import Source, bad_byte

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from sortedf.errors import SHOWN_FAULTS, OptionError
-from sortedf.instances.jsonline import BadLine, shown
+from sortedf.instances.json_values import BadLine, shown
 from sortedf.instances.reading import Columns, FaultLog, Note
 from sortedf.instances.timestamps import Clock
 from sortedf.model.instance import MAX_TOKENS

@@ -16,8 +16,8 @@ from sortedf.instances.json_text import (
     json_fault,
     schema_of,
 )
+from sortedf.instances.json_values import shown
 from sortedf.instances.jsonl_lengths import read_jsonl
-from sortedf.instances.jsonline import shown
 from sortedf.instances.lengths import names_lengths
 from sortedf.instances.reading import Columns, FaultLog, Note, ReadOptions
 from sortedf.instances.source import Source, open_source

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
-from sortedf.instances.jsonline import BadLine
+from sortedf.instances.json_values import BadLine
 
 _SECOND = 10**9
 """Ticks in a second: stamps are kept in nanoseconds, finer digits are cut off."""
