@@ -164,4 +164,3 @@ class _Batch:
             self._prompt_tokens += tokens
             self._output_tokens += request.output_tokens
             self._lines += [line] * len(tokens)
-        self._waiting.clear()

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 from batch_files import ESTIMATE, chat, completion, faults, read, rows
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sortedf.errors import OptionError
+from sortedf.instances.batch import MOST_SEQUENCES
+from sortedf.instances.batch_line import MOST_CHOICES
 
 
 def test_each_line_is_a_request_with_its_own_lengths() -> None:
@@ -68,6 +70,7 @@ def test_a_sequence_for_each_prompt_and_answer() -> None:
     assert rows(columns) == [*first, ("r", 1, 8, 2)]
 
 
+@settings(deadline=None)
 @given(st.integers(1, 5), st.lists(st.lists(st.integers(0, 9), min_size=1), min_size=1, max_size=5))
 def test_work_is_multiplied(n: int, prompts: list[list[int]]) -> None:
     """The tokens planned are n times those of the prompts and n times the limit for each prompt."""
@@ -92,9 +95,12 @@ def test_best_of_equal_to_n_is_no_extra_work() -> None:
 
 def test_too_many_sequences_in_one_line() -> None:
     """A line that asks for more sequences than could be planned is a fault, not a full memory."""
-    [(number, message)] = faults([completion("q", [[1]] * 100, n=16_384)])
-    assert number == 1
-    assert "1638400 sequences" in message
+    assert len(read([completion("q", [1], n=MOST_CHOICES)])[0].lines) == MOST_CHOICES
+    prompts = [[1]] * (MOST_SEQUENCES // MOST_CHOICES + 1)
+    entries = [completion("q", prompts, n=MOST_CHOICES), completion("r", [1], n=MOST_CHOICES + 1)]
+    (_, sequences), (_, choices) = faults(entries)
+    assert sequences == f"{len(prompts) * MOST_CHOICES} sequences; a line may ask for 1048576"
+    assert choices == "n is 16385; it must be at most 16384"
 
 
 def test_max_completion_tokens_wins() -> None:
@@ -155,6 +161,7 @@ def test_a_sequence_may_not_take_the_name_of_a_line() -> None:
     ]
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(st.characters(codec="utf-8"), min_size=1), unique=True, min_size=1))
 def test_ids_come_back_exactly(names: list[str]) -> None:
     """No id is trimmed, folded, normalised or merged with another."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 import subprocess
@@ -11,7 +12,7 @@ from typing import Any, NoReturn
 
 import pytest
 from batch_files import JSON, chat, completion, faults, read
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_tokenizer import CHATML, SPECIAL_TOKENS, save_tokenizer
 
@@ -60,6 +61,7 @@ def fault(folder: Path, entry: Any) -> str:
     return message
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(max_size=20) | st.sampled_from(SPECIAL_TOKENS), min_size=1, max_size=4))
 def test_a_chat_has_the_tokens_that_transformers_gives(
     folder: Path, reference: Any, texts: list[str]
@@ -75,6 +77,7 @@ def test_a_chat_has_the_tokens_that_transformers_gives(
     assert tokens(folder, chat(messages=messages)) == [len(expected)]
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(min_size=1, max_size=20) | st.sampled_from(SPECIAL_TOKENS), min_size=1))
 def test_a_completion_has_special_tokens(folder: Path, reference: Any, texts: list[str]) -> None:
     """A text prompt is tokenized as it is, with the <s> that the tokenizer puts before it."""
@@ -146,6 +149,7 @@ def test_settings_that_no_template_takes(folder: Path, setting: Any, message: st
     assert message in fault(folder, chat(**setting))
 
 
+@settings(deadline=None)
 @given(st.sampled_from(TEMPLATE_KEYS), JSON)
 def test_random_json_for_the_template(folder: Path, key: str, value: Any) -> None:
     """Whatever JSON goes to the template, the line is counted or refused with a clear error."""
@@ -197,6 +201,8 @@ def test_a_prompt_without_tokens_is_a_fault(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     save_tokenizer(tmp_path, "{{ messages[0].content }}")
     assert fault(tmp_path, chat("a", "")) == "its prompt has no tokens"
+    columns, _ = read([chat("a", ""), chat("b", "hi")], skip=True, tokenizer=str(tmp_path))
+    assert columns.ids == ["b"]
 
 
 def test_a_tokenizer_without_template(tmp_path: Path, folder: Path) -> None:
@@ -233,6 +239,16 @@ def test_loading_opens_no_connection(folder: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(socket.socket, "connect", fail)
     monkeypatch.setattr(socket, "getaddrinfo", fail)
     assert tokens(folder, chat())[0] > 0
+
+
+def test_code_in_the_folder_is_not_run(tmp_path: Path) -> None:
+    """A tokenizer that wants its own code to be run is refused."""
+    pytest.importorskip("transformers")
+    (tmp_path / "mine.py").write_text("raise SystemExit('this code was run')")
+    config = {"tokenizer_class": "Mine", "auto_map": {"AutoTokenizer": [None, "mine.Mine"]}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    with pytest.raises(OptionError, match="cannot be loaded"):
+        read([completion()], tokenizer=str(tmp_path))
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", "not json", '{"model": {"type": "BPE"}}'])
