@@ -84,6 +84,12 @@ def test_numbers_are_json_integers(tmp_path: Path, value: str) -> None:
     assert message.startswith("prompt_tokens is ")
 
 
+def test_a_schema_of_others_means_nothing(tmp_path: Path) -> None:
+    """Only documents of sortedf's own are told by the key schema; elsewhere it is ignored."""
+    text = '{"schema":"trace/2","prompt_tokens":1,"output_tokens":2}\n'
+    assert rows(read(tmp_path, text)[0]) == [(1, 2)]
+
+
 def test_missing_key(tmp_path: Path) -> None:
     """A later line without the counts of the first is a fault that names the key."""
     text = GOOD + '{"id":"b","output_tokens":1}\n{"id":"c","input_length":1,"output_length":1}\n'
@@ -157,11 +163,14 @@ def test_a_repeated_key_counts_last(tmp_path: Path) -> None:
 
 def test_bad_utf8_anywhere_in_a_line(tmp_path: Path) -> None:
     """Also where the value is not needed, a byte that is not UTF-8 is a fault of its line."""
-    good = GOOD.encode()
-    text = good + b'{"id":"b","prompt_tokens":1,"output_tokens":1,"text":"caf\xe9"}\n'
-    assert fault_lines(tmp_path, text) == [2]
-    assert "0xe9" in faults(tmp_path, text)[0][1]
-    assert read(tmp_path, text, skip_bad_lines=True)[0].ids == ("a",)
+    for line in (
+        b'{"id":"b","prompt_tokens":1,"output_tokens":1,"text":"caf\xe9"}\n',
+        b'{"id":"caf\xe9","prompt_tokens":1,"output_tokens":1}\n',
+    ):
+        text = GOOD.encode() + line
+        assert fault_lines(tmp_path, text) == [2]
+        assert "not valid UTF-8 (byte 0xe9)" in faults(tmp_path, text)[0][1]
+        assert read(tmp_path, text, skip_bad_lines=True)[0].ids == ("a",)
 
 
 def test_zero_output(tmp_path: Path) -> None:

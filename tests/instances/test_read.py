@@ -58,6 +58,13 @@ def test_repeated_ids(tmp_path: Path, leaf: str) -> None:
     assert rows(instance) == [(1, 1), (1, 2), (1, 4)]
 
 
+def test_similar_ids_are_not_repeated(tmp_path: Path) -> None:
+    """Beside a repeated id, those that differ in case, blanks or accents alone stay."""
+    names = ["a", "a ", "A", "a", "\u00e9", "e\u0301"]
+    text = OWN + "".join(f"{name},1,1\n" for name in names)
+    assert fault_lines(tmp_path, text) == [5]
+
+
 def test_faults_come_in_the_order_of_the_file(tmp_path: Path) -> None:
     """Repeated ids, which are found last, stand among the other faults by line."""
     assert fault_lines(tmp_path, f"{OWN}a,1,1\na,1,1\nb,x,1\nb,1,1\nb,2,2\n") == [3, 4, 6]

@@ -21,6 +21,15 @@ def test_seven_digits_keep_their_order() -> None:
     assert [tick - ticks[0] for tick in ticks] == [0, 1_020_040_000, 1_020_040_100]
 
 
+def test_digits_beyond_a_nanosecond_are_cut_off() -> None:
+    """Any number of decimals is read; those past the ninth change nothing."""
+    clock = Clock()
+    assert clock.read("2024-05-10 00:00:01.0000000019") == clock.read(
+        "2024-05-10 00:00:01.000000001"
+    )
+    assert Clock().read("1.0000000019") == 1_000_000_001
+
+
 @pytest.mark.parametrize(
     "stamp",
     [

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -52,6 +53,15 @@ def test_what_is_written_is_read(folder: Path, requests: list[Request], name: st
     write_backlog(instance, folder / name)
     assert read_backlog(folder / name, kv_tokens=50) == instance
     assert list(read_backlog(folder / name, kv_tokens=50)) == requests
+
+
+def test_many_requests(tmp_path: Path) -> None:
+    """Backlogs that are put into bytes in parts have no seams."""
+    n = 150_000
+    instance = Instance(np.arange(1, n + 1), np.ones(n, int), 9)
+    for name in ("x.csv", "x.jsonl"):
+        write_backlog(instance, tmp_path / name)
+        assert read_backlog(tmp_path / name, kv_tokens=9) == instance
 
 
 def test_bytes_of_each_format(tmp_path: Path) -> None:
