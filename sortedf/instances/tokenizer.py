@@ -195,7 +195,7 @@ def _load(path: str) -> Any:
 
 def _exists(path: str) -> bool:
     try:
-        return Path(path).exists()
+        return bool(path) and Path(path).exists()
     except (OSError, ValueError):  # a name too long, or no permission to look
         return False
 

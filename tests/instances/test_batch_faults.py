@@ -138,6 +138,13 @@ def test_a_bad_line_is_one_fault(entry: Any, message: str) -> None:
     assert any("batch.jsonl:2" in note and message in note for note in notes)
 
 
+def test_long_values_are_cut_in_messages() -> None:
+    """A value in a message takes 40 characters at most, whatever the file holds."""
+    (_, fits), (_, cut) = faults([chat("a", n="x" * 38), chat("b", n="x" * 39)], **ESTIMATE)
+    assert fits == f'n is "{"x" * 38}", not a whole number'
+    assert cut == f'n is "{"x" * 39}..., not a whole number'
+
+
 def test_line_builder_is_valid() -> None:
     """The lines that these tests break are fine before they are broken."""
     entry = line("/v1/completions", "a", {"prompt": [1]})

@@ -91,6 +91,7 @@ def test_conversations_without_a_request_are_counted() -> None:
         "sharegpt.json: 2 conversations with fewer than two turns left out",
         "sharegpt.json: 3 conversations with an empty prompt or answer left out",
     ]
+    assert sum("estimated" in note for note in notes) == len(notes) - 2 == 1
 
 
 def test_an_empty_answer_does_not_matter_beside_a_prediction() -> None:
@@ -183,13 +184,13 @@ def test_predictions_by_id_or_position(tmp_path: Path) -> None:
     requests, notes = read_talks(as_source(TALKS), output_tokens=str(file))
     assert requests == [("one", 2, 5, 1), ("two", 3, 6, 2)]
     assert sum("1 prediction is for" in note for note in notes) == 1
-    file.write_text("id,output_tokens\n0,5\n")
-    nameless = [talk("x", "y"), talk("x", "y")]
+    file.write_text("id,output_tokens\n0,5\n2,6\n")
+    nameless = [talk("x", "y"), talk("x", "y"), talk("x", "y")]
     [(line, message)] = talk_faults(as_source(nameless), output_tokens=str(file))
     assert line == 2
     assert "'1'" in message
     kept, _ = read_talks(as_source(nameless), output_tokens=str(file), skip=True)
-    assert kept == [("0", 1, 5, 1)]
+    assert kept == [("0", 1, 5, 1), ("2", 1, 6, 3)]
 
 
 @settings(deadline=None)
