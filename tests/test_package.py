@@ -60,8 +60,8 @@ def test_wheel_holds_every_package_and_nothing_else(tmp_path: Path) -> None:
 
     The sdist, from which it is built, leaves the links out.
     """
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
-    subprocess.run(command, capture_output=True, check=True)
+    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(tmp_path)]
+    subprocess.run([*build, str(ROOT)], capture_output=True, check=True)
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     expected = {

@@ -1,4 +1,4 @@
-"""What every reader of a backlog shares: its input, its options, its columns, its list of faults."""
+"""What the readers of backlogs share: their options, their columns, their list of faults."""
 
 from __future__ import annotations
 
