@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -55,7 +55,9 @@ def compare(
     interrupted = False
     try:
         for entry in console.track(entries, "planning", len(entries)):
-            chosen = {"lookahead": lookahead} if lookahead and "lookahead" in entry.options else {}
+            chosen: dict[str, Any] = {}
+            if lookahead is not None and "lookahead" in entry.options:
+                chosen["lookahead"] = lookahead
             result = solve(
                 loaded.instance, solver=entry.name, seed=seed, block_size=block_size, **chosen
             )

@@ -2,12 +2,19 @@
 
 from sortedf.solvers.check import PlanCheck, check_plan
 from sortedf.solvers.front import oversized_requests, solve
-from sortedf.solvers.registry import SOLVERS, Solver, find_solver, find_solvers
+from sortedf.solvers.registry import SOLVERS, find_solver, find_solvers
+from sortedf.solvers.solver import Progress, Solver
+from sortedf.solvers.stop import AnyOf, MaxIterations, MaxSeconds, Stop
 
 __all__ = [
     "SOLVERS",
+    "AnyOf",
+    "MaxIterations",
+    "MaxSeconds",
     "PlanCheck",
+    "Progress",
     "Solver",
+    "Stop",
     "check_plan",
     "find_solver",
     "find_solvers",

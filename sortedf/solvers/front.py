@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import cache
+from math import ceil
 from typing import Any
 
 import sortedf
 from sortedf.errors import InfeasibleError, OptionError, VerificationError
-from sortedf.model import Instance, Result, Schedule
-from sortedf.solvers.registry import Solver, find_solver
+from sortedf.model import Instance, Result, Schedule, Status
+from sortedf.model.result import BoundKind
+from sortedf.solvers.registry import find_solver
+from sortedf.solvers.solver import Progress, Solver
+from sortedf.solvers.stop import MaxIterations, MaxSeconds, Stop
 from sortedf.verify import verify
+
+PROOFS = (BoundKind.CERTIFIED, BoundKind.EXHAUSTIVE)
+"""Kinds of bounds that make a schedule of the same value optimal; a claim does not."""
 
 
 def solve(
-    instance: Instance, *, solver: str = "auto", seed: int = 0, block_size: int = 1, **options: Any
+    instance: Instance,
+    *,
+    solver: str = "auto",
+    stop: Stop | None = None,
+    seed: int = 0,
+    block_size: int = 1,
+    report: Callable[[Progress], None] | None = None,
+    **options: Any,
 ) -> Result:
     """Plan a backlog and verify the plan.
 
@@ -24,11 +39,16 @@ def solve(
         The backlog and its KV budget.
     solver
         A name of the registry (``sortedf.solvers.SOLVERS``).
+    stop
+        When an anytime solver stops (``sortedf.solvers.stop``); its default time limit if left out.
+        Others take none.
     seed
         For the solvers that draw at random; the others give the same plan for every seed.
     block_size
         Plan safely for an engine that stores KV in blocks of this many tokens: each sequence is
         taken ``block_size - 1`` tokens larger, the budget rounded down to whole blocks.
+    report
+        Called by an anytime solver now and then with how far it is.
     options
         What the solver takes: ``lookahead`` (all list schedulers; 1 is strict), ``proxies``
         (``svf-1bit``: threshold, short, long).
@@ -49,6 +69,8 @@ def solve(
     """
     entry = find_solver(solver)
     entry.check_options(options)
+    if stop is not None and not entry.anytime:
+        raise OptionError(f"solver {solver!r} does not search; it takes no stop")
     if seed < 0:
         raise OptionError(f"the seed is {seed}; it must be at least 0")
     planned = instance.in_blocks(block_size)
@@ -56,18 +78,26 @@ def solve(
         raise InfeasibleError(oversized, planned.kv_tokens)
     _compile(entry)
     begin = time.perf_counter()
-    schedule, parameters = entry.plan(planned, seed, **options)
+    if entry.anytime:
+        options["stop"] = MaxSeconds(entry.limit_seconds) if stop is None else stop
+        options["report"] = (lambda progress: None) if report is None else report
+    found = entry.plan(planned, seed, **options)
     seconds = time.perf_counter() - begin
-    _verify(planned, schedule)
+    total_latency = _verify(planned, found.schedule)
+    proved = found.bound is not None and ceil(found.bound) == total_latency
     return Result(
         instance=instance,
-        schedule=schedule,
+        schedule=found.schedule,
         solver=solver,
         seconds=seconds,
         version=sortedf.__version__,
         seed=seed,
-        parameters=parameters,
+        parameters=found.parameters,
         block_size=block_size,
+        status=Status.OPTIMAL if proved and found.bound_kind in PROOFS else Status.FEASIBLE,
+        stop_reason=found.stop_reason,
+        lower_bound_exact=found.bound,
+        bound_kind=found.bound_kind,
         verified=True,
     )
 
@@ -75,7 +105,8 @@ def solve(
 @cache
 def _compile(entry: Solver) -> None:
     """Have the solver's kernels compiled, so that the seconds of a result are its own."""
-    entry.plan(Instance([1], [1], 2), 0)
+    limits = {"stop": MaxIterations(1), "report": lambda progress: None} if entry.anytime else {}
+    entry.plan(Instance([1, 1], [2, 1], 4), 0, **limits)
 
 
 def oversized_requests(instance: Instance) -> list[tuple[int, str, int]]:
@@ -86,7 +117,8 @@ def oversized_requests(instance: Instance) -> list[tuple[int, str, int]]:
     ]
 
 
-def _verify(instance: Instance, schedule: Schedule) -> None:
+def _verify(instance: Instance, schedule: Schedule) -> int:
+    """Return the total latency that the verifier finds, or raise what it does not accept."""
     report = verify(
         instance.prompt_tokens.tolist(),
         instance.output_tokens.tolist(),
@@ -96,5 +128,6 @@ def _verify(instance: Instance, schedule: Schedule) -> None:
         total_latency=schedule.total_latency(instance),
         ids=instance.ids,
     )
-    if not report.ok:
+    if report.total_latency is None or not report.ok:
         raise VerificationError([str(v) for v in report.violations], report.total)
+    return report.total_latency

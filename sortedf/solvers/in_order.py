@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from sortedf.errors import OptionError
 from sortedf.kernels.list_schedule import list_schedule
 from sortedf.model import Instance, Schedule
 from sortedf.model.instance import IntArray
-from sortedf.orders import ORDERS
+from sortedf.orders import ORDERS, Proxies, burst_proxies
+from sortedf.solvers.solver import Planned, Solver
 
 
 def schedule_in_order(instance: Instance, order: IntArray, lookahead: int = 1) -> Schedule:
@@ -49,3 +51,43 @@ def shortest_of_orders(instance: Instance, lookahead: int = 1) -> tuple[str, Sch
     }
     best = min(schedules, key=lambda name: schedules[name].total_latency(instance))
     return best, schedules[best]
+
+
+def _in_order(name: str, instance: Instance, seed: int, lookahead: int = 1) -> Planned:
+    options = {"seed": seed} if name == "random" else {}
+    return Planned(schedule_by(name, instance, lookahead, **options), {"lookahead": lookahead})
+
+
+def _one_bit(
+    instance: Instance, seed: int, lookahead: int = 1, proxies: Proxies | None = None
+) -> Planned:
+    used = burst_proxies(instance) if proxies is None else Proxies(*proxies)
+    schedule = schedule_by("svf-1bit", instance, lookahead, proxies=used)
+    return Planned(schedule, {"lookahead": lookahead, "proxies": list(used)})
+
+
+def _auto(instance: Instance, seed: int, lookahead: int = 1) -> Planned:
+    order, schedule = shortest_of_orders(instance, lookahead)
+    return Planned(schedule, {"lookahead": lookahead, "order": order})
+
+
+def _order(name: str, title: str, deterministic: bool = True) -> Solver:
+    plan = partial(_in_order, name)
+    return Solver(name, title, plan, ("lookahead",), deterministic=deterministic)
+
+
+SOLVERS = (
+    Solver("auto", "the best of the simple orders", _auto, ("lookahead",)),
+    _order("fcfs", "first come, first served"),
+    _order("mcsf", "shortest output first (MC-SF)"),
+    _order("size", "smallest total size first"),
+    _order("svf", "smallest volume first (SVF)"),
+    Solver(
+        "svf-1bit",
+        "smallest volume first, outputs known by one bit",
+        _one_bit,
+        ("lookahead", "proxies"),
+    ),
+    _order("longest", "longest output first"),
+    _order("random", "random order", deterministic=False),
+)

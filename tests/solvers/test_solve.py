@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import sortedf
 from sortedf import InfeasibleError, Instance, OptionError, Schedule, VerificationError, solve
 from sortedf.solvers import SOLVERS, find_solvers, registry
-from sortedf.solvers.registry import Planned, Solver
+from sortedf.solvers.solver import Planned, Solver
 from sortedf.verify import verify
 
 TABLE = [
@@ -143,7 +143,7 @@ def test_a_wrong_schedule_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(instance: Instance, seed: int) -> Planned:
         return Planned(Schedule(np.zeros(len(instance), np.int64)), {})
 
-    monkeypatch.setitem(registry.SOLVERS, "broken", Solver("broken", "", broken, (), True))
+    monkeypatch.setitem(registry.SOLVERS, "broken", Solver("broken", "", broken))
     with pytest.raises(VerificationError, match="tokens at step"):
         solve(sortedf.example(), solver="broken")
 

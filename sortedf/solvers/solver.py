@@ -1,0 +1,81 @@
+"""What a solver is: a plain object with a name, the options it takes, and a function that plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from sortedf.errors import OptionError
+from sortedf.model import Instance, Schedule, StopReason
+from sortedf.model.result import BoundKind
+
+
+class Planned(NamedTuple):
+    """What a solver hands back: a schedule, not yet verified, and what is known of it.
+
+    ``bound`` is a lower bound on the total latency of every schedule, of the given kind; a solver
+    that has searched everything hands the value of its schedule as an exhaustive bound.
+    """
+
+    schedule: Schedule
+    parameters: Mapping[str, Any]
+    stop_reason: StopReason = StopReason.FINISHED
+    bound: Fraction | None = None
+    bound_kind: BoundKind | None = None
+
+
+class Progress(NamedTuple):
+    """Where a search stands: iterations so far, best total latency, and bound if there is one."""
+
+    iterations: int
+    best: int
+    bound: Fraction | None
+
+
+@dataclass(frozen=True)
+class Solver:
+    """One entry of the registry.
+
+    Parameters
+    ----------
+    name, title
+        How it is called, and what it is in a few words.
+    plan
+        ``plan(instance, seed, **options)``; an ``anytime`` solver also gets ``stop``, a
+        :class:`~sortedf.solvers.stop.Stop`, and ``report``, to be called with :class:`Progress`
+        now and then. Every request fits the budget alone. KeyboardInterrupt in an anytime solver
+        ends the search, not the program: it hands back its best with that stop reason.
+    options
+        Keyword options that ``plan`` takes.
+    anytime
+        Searches for as long as it is let.
+    exact
+        Proves its result optimal if it is let run to the end.
+    deterministic
+        Same instance, same plan, whatever the seed.
+    limit_seconds
+        Default time limit of an anytime solver.
+    supports
+        Whether it can plan this instance at all, in reasonable time and memory.
+    """
+
+    name: str
+    title: str
+    plan: Callable[..., Planned]
+    options: tuple[str, ...] = ()
+    anytime: bool = False
+    exact: bool = False
+    deterministic: bool = True
+    limit_seconds: float = 60.0
+    supports: Callable[[Instance], bool] = field(default=lambda instance: True)
+
+    def check_options(self, options: Iterable[str]) -> None:
+        """Refuse the first option that this solver does not take, as an :class:`OptionError`."""
+        for name in options:
+            if name not in self.options:
+                takes = ", ".join(self.options) or "none"
+                raise OptionError(
+                    f"solver {self.name!r} takes no option {name!r} (it takes: {takes})"
+                )

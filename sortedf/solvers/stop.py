@@ -1,0 +1,60 @@
+"""When an anytime solver stops: small objects that can be combined."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+from sortedf.errors import OptionError
+from sortedf.model import StopReason
+
+
+class Stop(Protocol):
+    """Asked by a solver now and then; the first reason it gives ends the search."""
+
+    def __call__(self, iterations: int, best: int, bound: Fraction | None) -> StopReason | None:
+        """Return the reason to stop now, or ``None``. Iterations are the solver's own."""
+
+
+@dataclass(frozen=True)
+class MaxIterations:
+    """Stop after so many iterations: reproducible."""
+
+    limit: int
+
+    def __post_init__(self) -> None:
+        if self.limit < 0:
+            raise OptionError(f"the iteration limit is {self.limit}; it must be at least 0")
+
+    def __call__(self, iterations: int, best: int, bound: Fraction | None) -> StopReason | None:
+        """Compare the solver's own count."""
+        return StopReason.ITERATION_LIMIT if iterations >= self.limit else None
+
+
+class MaxSeconds:
+    """Stop so many seconds of wall time after this object was made."""
+
+    def __init__(self, seconds: float) -> None:
+        if not seconds > 0:
+            raise OptionError(f"the time limit is {seconds} seconds; it must be above 0")
+        self.deadline = time.monotonic() + seconds
+
+    def __call__(self, iterations: int, best: int, bound: Fraction | None) -> StopReason | None:
+        """Look at the clock."""
+        return StopReason.TIME_LIMIT if time.monotonic() >= self.deadline else None
+
+
+class AnyOf:
+    """Stop as soon as one of several criteria says so; the first in the list gives the reason."""
+
+    def __init__(self, *stops: Stop) -> None:
+        self.stops = stops
+
+    def __call__(self, iterations: int, best: int, bound: Fraction | None) -> StopReason | None:
+        """Ask each in turn."""
+        for stop in self.stops:
+            if reason := stop(iterations, best, bound):
+                return reason
+        return None
