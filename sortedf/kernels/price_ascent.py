@@ -1,0 +1,231 @@
+"""Kernels of the price ascent, in floats: cheapest starts, and the load that they put on pieces.
+
+The pieces, the cost F(p) of a start and its cubics are those of :mod:`sortedf.kernels.price_bound`;
+what is computed here only proposes prices, whose bound is then taken in exact integers.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from sortedf.kernels.jit import jit
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+
+@jit
+def cheapest_starts(
+    nodes: IntArray,
+    value: FloatArray,
+    slope: FloatArray,
+    prompt_tokens: IntArray,
+    output_tokens: IntArray,
+    release: IntArray,
+    least: FloatArray,
+    earliest: IntArray,
+    latest: IntArray,
+    tolerance: float,
+) -> None:
+    """Find the least cost F(p) - a of each request over its starts, and where it is taken.
+
+    Parameters
+    ----------
+    nodes, value, slope
+        The pieces, as for ``exact_minima`` with denominator 1.
+    prompt_tokens, output_tokens, release
+        s, o (tokens), a (steps), shape (n,).
+    least, earliest, latest
+        Results, shape (n,): the least cost; the first and the last start within ``tolerance``
+        (relative) of it among the ends of cells and the integers beside interior minima.
+
+    Notes
+    -----
+    O(K) a request; it ends where p + o alone exceeds the least cost found.
+    """
+    pieces = len(value)
+    horizon = nodes[pieces - 1]
+    # Prices, and prices times step, summed up to each node.
+    total = np.zeros(pieces + 1)
+    moment = np.zeros(pieces + 1)
+    for j in range(pieces):
+        m = float(nodes[j + 1] - nodes[j])
+        pairs = m * (m - 1) / 2
+        part = value[j] * m + slope[j] * pairs
+        total[j + 1] = total[j] + part
+        moment[j + 1] = (
+            moment[j]
+            + (nodes[j] + 1) * part
+            + value[j] * pairs
+            + slope[j] * (pairs * (2 * m - 1) / 3)
+        )
+    for i in range(len(least)):
+        s = float(prompt_tokens[i])
+        o = output_tokens[i]
+        p = release[i]
+        here = np.searchsorted(nodes, p, side="right") - 1
+        there = np.searchsorted(nodes, p + o, side="right") - 1
+        m = float(p - nodes[here])
+        pairs = m * (m - 1) / 2
+        part = value[here] * m + slope[here] * pairs
+        held = total[here] + part
+        weighed = (
+            moment[here]
+            + (nodes[here] + 1) * part
+            + value[here] * pairs
+            + slope[here] * (pairs * (2 * m - 1) / 3)
+        )
+        m = float(p + o - nodes[there])
+        pairs = m * (m - 1) / 2
+        part = value[there] * m + slope[there] * pairs
+        held = total[there] + part - held
+        weighed = (
+            moment[there]
+            + (nodes[there] + 1) * part
+            + value[there] * pairs
+            + slope[there] * (pairs * (2 * m - 1) / 3)
+        ) - weighed
+        cost = p + o + (s - p) * held + weighed
+        best = cost
+        begin = end = p
+        limit = best + tolerance * best
+        while p < horizon and p + o <= limit:
+            h = min(nodes[here + 1], nodes[there + 1] - o) - p
+            base = nodes[here]
+            la = value[here] + slope[here] * (p - base)
+            lb = value[there] + slope[there] * (p + o - nodes[there])
+            third = slope[here] - slope[there]
+            first = 1.0 + lb * (s + o) - la * s - held
+            second = slope[there] * (s + o) - slope[here] * s - lb + la
+            if h > 1:
+                # The root of first + x second + x (x - 1) / 2 third at which it rises.
+                b = second - third / 2
+                square = b * b - 2 * third * first
+                x = 0.0
+                if square > 0.0:
+                    root = sqrt(square)
+                    if b > 0.0:
+                        x = -2 * first / (b + root)
+                    elif third > 0.0:
+                        x = (root - b) / third
+                if 0.0 < x < h - 1:
+                    k = int(x)
+                    for _ in range(3):
+                        c = cost + k * (first + (k - 1) * 0.5 * (second + (k - 2) * (third / 3)))
+                        if c <= limit:
+                            end = p + k
+                            if c < best:
+                                if c < best - tolerance * best:
+                                    begin = p + k
+                                best = c
+                                limit = best + tolerance * best
+                        k += 1
+            cost += h * (first + (h - 1) * 0.5 * (second + (h - 2) * (third / 3)))
+            held += h * ((lb - la) - (h - 1) * 0.5 * third)
+            p += h
+            if cost <= limit:
+                end = p
+                if cost < best:
+                    if cost < best - tolerance * best:
+                        begin = p
+                    best = cost
+                    limit = best + tolerance * best
+            if p == nodes[here + 1]:
+                here += 1
+            if p + o == nodes[there + 1]:
+                there += 1
+        least[i] = best - release[i]
+        earliest[i] = begin
+        latest[i] = end
+
+
+@jit
+def piece_loads(
+    nodes: IntArray,
+    prompt_tokens: IntArray,
+    output_tokens: IntArray,
+    weight: FloatArray,
+    starts: IntArray,
+    load: FloatArray,
+    moment: FloatArray,
+) -> None:
+    """Add up what starts occupy on each piece: the derivative of the cost by ``value, slope``.
+
+    Parameters
+    ----------
+    nodes
+        As for :func:`cheapest_starts`.
+    prompt_tokens, output_tokens, weight, starts
+        s, o, how often the request counts, and its start, shape (n,).
+    load, moment
+        Results, one a piece: tokens held, summed over the steps of the piece, and the same with
+        each step t weighed by t - nodes[j] - 1.
+
+    Notes
+    -----
+    A request counts as if it held s + t - p on the whole of its first and last piece, by
+    differences over the pieces; the steps of these two that it does not use are taken off again.
+    O(n log K + K).
+    """
+    pieces = len(load)
+    count = np.zeros(pieces + 1)
+    base = np.zeros(pieces + 1)
+    load[:] = 0.0
+    moment[:] = 0.0
+    for i in range(len(starts)):
+        p = starts[i]
+        q = p + output_tokens[i]
+        w = weight[i]
+        tokens = float(prompt_tokens[i] - p)  # held at step t: tokens + t
+        a = np.searchsorted(nodes, p, side="right") - 1
+        b = np.searchsorted(nodes, q, side="left") - 1
+        count[a] += w
+        base[a] += w * tokens
+        count[b + 1] -= w
+        base[b + 1] -= w * tokens
+        m = float(p - nodes[a])
+        c = tokens + nodes[a] + 1
+        pairs = m * (m - 1) / 2
+        load[a] -= w * (c * m + pairs)
+        moment[a] -= w * (c * pairs + pairs * (2 * m - 1) / 3)
+        # Steps q + 1 .. the end of piece b, by the difference of two sums from its beginning.
+        c = tokens + nodes[b] + 1
+        if b < pieces - 1:
+            m = float(nodes[b + 1] - nodes[b])
+            pairs = m * (m - 1) / 2
+            load[b] -= w * (c * m + pairs)
+            moment[b] -= w * (c * pairs + pairs * (2 * m - 1) / 3)
+            m = float(q - nodes[b])
+            pairs = m * (m - 1) / 2
+            load[b] += w * (c * m + pairs)
+            moment[b] += w * (c * pairs + pairs * (2 * m - 1) / 3)
+    held_by = 0.0
+    held = 0.0
+    for j in range(pieces - 1):
+        held_by += count[j]
+        held += base[j]
+        m = float(nodes[j + 1] - nodes[j])
+        c = held + held_by * (nodes[j] + 1)
+        pairs = m * (m - 1) / 2
+        load[j] += c * m + held_by * pairs
+        moment[j] += c * pairs + held_by * (pairs * (2 * m - 1) / 3)
+    load[pieces - 1] = 0.0
+    moment[pieces - 1] = 0.0
+
+
+@jit
+def cost_at(total: FloatArray, moment: FloatArray, prompt: int, output: int, start: int) -> float:
+    """Cost F(p) of one start, release not deducted, from sums of prices by step; O(1).
+
+    ``total`` and ``moment`` (T + 1,) are the sums of the prices and of price times step up to each
+    step: F(p) = p + o + (s - p) (L(p + o) - L(p)) + Q(p + o) - Q(p). Its error is about 1e-15
+    times the last moment.
+    """
+    last = len(total) - 1
+    begin = min(start, last)
+    end = min(start + output, last)
+    held = total[end] - total[begin]
+    return float(start + output + (prompt - start) * held + moment[end] - moment[begin])

@@ -1,0 +1,264 @@
+"""Prices of memory by step, and the lower bound that they prove, in exact integers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sortedf.kernels.price_ascent import FloatArray, cheapest_starts
+from sortedf.kernels.price_bound import exact_minima, exact_minima_in_python
+from sortedf.model import Instance
+from sortedf.model.instance import IntArray
+
+FITS = 2**62
+"""Below this every number of the exact kernel stays in 64 bits."""
+
+LARGEST_DENOMINATOR = 2**40
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What a token of KV memory costs at each step: exact, linear on pieces of the time axis.
+
+    Parameters
+    ----------
+    first, last
+        First and last step of each piece, 1-based and inclusive, ascending and disjoint, int64 of
+        shape (pieces,). Between and after the pieces memory costs nothing.
+    numerator, slope
+        Integers of the same shape: step t of a piece costs
+        (numerator + slope (t - first)) / denominator, never below 0.
+    denominator
+        At least 1.
+
+    Raises
+    ------
+    ValueError
+        If the pieces are not ascending and disjoint, or a price is negative, or its numerator
+        2**62 or more.
+    """
+
+    first: IntArray
+    last: IntArray
+    numerator: IntArray
+    slope: IntArray
+    denominator: int
+
+    def __post_init__(self) -> None:
+        for name in ("first", "last", "numerator", "slope"):
+            array = np.array(getattr(self, name), np.int64)
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        shapes = {a.shape for a in (self.first, self.last, self.numerator, self.slope)}
+        if len(shapes) != 1 or self.first.ndim != 1:
+            raise ValueError("the columns of prices have different shapes")
+        if self.denominator < 1:
+            raise ValueError(f"the denominator of prices is {self.denominator}")
+        before = 0
+        for first, last, numerator, slope in self.pieces():
+            if not before < first <= last:
+                raise ValueError(f"prices of steps {first}..{last} after those of step {before}")
+            if min(numerator, numerator + slope * (last - first)) < 0:
+                raise ValueError(f"a price of the steps {first}..{last} is negative")
+            if max(numerator, numerator + slope * (last - first)) >= FITS:
+                raise ValueError(f"a numerator of the steps {first}..{last} is 2^62 or more")
+            before = last
+
+    def pieces(self) -> Iterator[tuple[int, int, int, int]]:
+        """Go through the pieces: first step, last step, numerator, slope, as Python integers."""
+        columns = (self.first, self.last, self.numerator, self.slope)
+        return zip(*(column.tolist() for column in columns), strict=True)
+
+    @property
+    def horizon(self) -> int:
+        """The last priced step T, 0 without pieces."""
+        return int(self.last[-1]) if len(self.last) else 0
+
+    def per_step(self) -> FloatArray:
+        """Price of each step, shape (T + 1,), entry 0 unused (0.0); O(T)."""
+        prices = np.zeros(self.horizon + 1)
+        steps = np.arange(self.horizon + 1)
+        for first, last, numerator, slope in self.pieces():
+            offset = steps[: last - first + 1]
+            prices[first : last + 1] = (numerator + slope * offset) / self.denominator
+        return prices
+
+    def total(self) -> Fraction:
+        """Sum of the prices of all steps."""
+        total = 0
+        for first, last, numerator, slope in self.pieces():
+            m = last - first + 1
+            total += numerator * m + slope * (m * (m - 1) // 2)
+        return Fraction(total, self.denominator)
+
+
+class Grid(NamedTuple):
+    """Pieces without gaps, as the kernels take them; the last one is beyond T and costs nothing.
+
+    ``nodes`` has one entry more than ``value`` and ``slope``, which are numerators.
+    """
+
+    nodes: IntArray
+    value: IntArray
+    slope: IntArray
+
+
+def grid_of(instance: Instance, prices: Prices) -> Grid:
+    """Lay the pieces out without gaps, up to beyond the last step that a request can touch."""
+    rows: list[tuple[int, int, int]] = []
+    end = 0
+    for first, last, numerator, slope in prices.pieces():
+        if first > end + 1:
+            rows.append((end, 0, 0))
+        rows.append((first - 1, numerator, slope if last > first else 0))
+        end = last
+    rows.append((end, 0, 0))
+    nodes, value, slopes = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+    return Grid(np.append(nodes, beyond(instance, end)), value, slopes)
+
+
+def beyond(instance: Instance, horizon: int) -> int:
+    """Return a step after every one that a request can touch if it starts by T or its release."""
+    return max(horizon, int(instance.release.max())) + int(instance.output_tokens.max()) + 1
+
+
+def largest_number(instance: Instance, nodes: IntArray, highest: int, denominator: int) -> int:
+    """Bound every number in ``exact_minima``, for numerators up to ``highest``.
+
+    The numerators of a cell's prices differ by at most ``highest``, so that a slope times the
+    steps of its piece is at most that. With z = highest, w = max(s + o), h the longest piece: the
+    cost is at most D (T + o) + z v; h D1, C(h, 2) D2 and C(h, 3) D3 at most h (D + 3 z w),
+    h (z w + z h) and z h^2; the differences in the search D + 4 z w + 2 z h; the products of
+    lengths h^3 and 2 max(o)^3.
+    """
+    h = int(np.diff(nodes[:-1]).max()) if len(nodes) > 2 else 1
+    w = int((instance.prompt_tokens + instance.output_tokens).max())
+    o = int(instance.output_tokens.max())
+    cost = denominator * int(nodes[-1]) + highest * int(instance.volume.max())
+    cell = (h + 1) * (denominator + 4 * highest * (w + h))
+    return max(4 * cost, 4 * cell, h**3, 2 * max(o, 1) ** 3)
+
+
+def exact_costs(instance: Instance, prices: Prices) -> list[int]:
+    """Least cost of each request over all its starts, times the denominator; exact."""
+    nodes, value, slope = grid_of(instance, prices)
+    ends = value + slope * (np.diff(nodes) - 1)
+    highest = max(int(value.max()), int(ends.max()))
+    columns = (instance.prompt_tokens, instance.output_tokens, instance.release)
+    if largest_number(instance, nodes, highest, prices.denominator) < FITS:
+        least = np.empty(len(instance), np.int64)
+        exact_minima(nodes, value, slope, prices.denominator, *columns, least)
+        return least.tolist()
+    # Too large for 64 bits: the same code on Python integers, some hundred times slower.
+    exact = [0] * len(instance)
+    exact_minima_in_python(
+        nodes.tolist(),
+        value.tolist(),
+        slope.tolist(),
+        prices.denominator,
+        instance.prompt_tokens.tolist(),
+        instance.output_tokens.tolist(),
+        instance.release.tolist(),
+        exact,
+    )
+    return exact
+
+
+def price_bound(instance: Instance, prices: Prices) -> Fraction:
+    """Lower bound on the total latency that prices prove; exact.
+
+    For any prices, no schedule has a total latency below
+
+        sum_i min_{a_i <= p <= max(T, a_i)} [p - a_i + o_i + sum_{k=1..o_i} price(p + k) (s_i + k)]
+        - M sum_t price(t),
+
+    because a schedule never holds more than M, so that what it pays for memory is at most the last
+    term (the Lagrangian of the memory rows; a start after T costs more than one at T). Derived for
+    this project. O(n K) for K pieces, in 64-bit integers where they suffice.
+    """
+    costs = Fraction(sum(exact_costs(instance, prices)), prices.denominator)
+    return costs - instance.kv_tokens * prices.total()
+
+
+class MinCosts(NamedTuple):
+    """Least cost of each request, and its first and last start of that cost; shape (n,) each."""
+
+    cost: FloatArray
+    earliest: IntArray
+    latest: IntArray
+
+
+TOLERANCE = 1e-9
+"""Relative difference up to which two costs count as equal."""
+
+
+def min_costs(instance: Instance, prices: Prices) -> MinCosts:
+    """Least cost of each request at these prices, in floats, and the starts that have it.
+
+    The cost of a start p is p - a + o + sum_{k=1..o} price(p + k) (s + k), minimised over all
+    a <= p <= max(T, a); costs that differ by less than ``TOLERANCE`` (relative) count as equal.
+    O(n K).
+    """
+    nodes, value, slope = grid_of(instance, prices)
+    n = len(instance)
+    result = MinCosts(np.empty(n), np.empty(n, np.int64), np.empty(n, np.int64))
+    cheapest_starts(
+        nodes,
+        value / prices.denominator,
+        slope / prices.denominator,
+        instance.prompt_tokens,
+        instance.output_tokens,
+        instance.release,
+        *result,
+        TOLERANCE,
+    )
+    return result
+
+
+class CostTables(NamedTuple):
+    """Sums by step t = 0..T from which ``kernels.price_ascent.cost_at`` takes any cost F(p).
+
+    ``total`` is L(t), the sum of the prices up to step t; ``moment`` Q(t), that of price times
+    step. Shape (T + 1,); a step after T has the values of T.
+    """
+
+    total: FloatArray
+    moment: FloatArray
+
+
+def cost_tables(prices: Prices) -> CostTables:
+    """Sum up the prices for evaluation at single starts; O(T)."""
+    per_step = prices.per_step()
+    return CostTables(np.cumsum(per_step), np.cumsum(per_step * np.arange(len(per_step))))
+
+
+def rounded(
+    instance: Instance,
+    nodes: npt.NDArray[np.int64],
+    value: FloatArray,
+    slope: FloatArray,
+) -> Prices:
+    """Turn float prices into exact ones, over the largest power of two that keeps 64 bits enough.
+
+    ``nodes`` (K + 1,) are the ends of the pieces from 0 to T, ``value`` and ``slope`` (K,) as in
+    the kernels. Negative prices become 0.
+    """
+    value = np.maximum(value, 0.0)
+    steps = np.diff(nodes) - 1
+    highest = max(float(value.max()), float((value + slope * steps).max()), 1e-9)
+    grid = np.append(nodes, beyond(instance, int(nodes[-1])))
+    denominator = LARGEST_DENOMINATOR
+    while denominator > 1 and (
+        largest_number(instance, grid, int(highest * denominator) + len(nodes), denominator) >= FITS
+    ):
+        denominator //= 2
+    numerator = np.rint(value * denominator).astype(np.int64)
+    slopes = np.floor(slope * denominator + 0.5).astype(np.int64)
+    # A slope rounded down may carry the last step of a piece below 0.
+    slopes = np.where(steps > 0, np.maximum(slopes, -(numerator // np.maximum(steps, 1))), 0)
+    return Prices(nodes[:-1] + 1, nodes[1:], numerator, slopes, denominator)
