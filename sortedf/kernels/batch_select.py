@@ -1,0 +1,237 @@
+"""The three ways of [1] to choose a batch of small F: exactly, by local swaps, by quantiles."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sortedf.kernels.batch_fill import IntArray, fill_batch, is_better
+from sortedf.kernels.batch_prices import choose_scale, raise_bounds
+from sortedf.kernels.batch_search import NOT_FOUND, TOO_MANY, search_size
+from sortedf.kernels.batch_swap import improve_batch
+from sortedf.kernels.jit import jit
+
+ROUNDS = 100
+"""Price vectors tried for one size of batch."""
+
+
+@jit
+def select_by_quantiles(
+    prompt_tokens: IntArray,
+    output_tokens: IntArray,
+    left: IntArray,
+    kv_tokens: int,
+    sample: int,
+    quantiles: int,
+) -> IntArray:
+    """Quantile greedy [1]: set long prompts aside, fill by output; the best of a few thresholds.
+
+    Of the requests left a sample, evenly spaced by output, gives the prompt lengths at the
+    quantiles 1 / q, 2 / q, .., 1. For each, requests with a longer prompt are set aside and a batch
+    is filled by output ascending (see :func:`~sortedf.kernels.batch_fill.fill_batch`, which sets
+    those of long output aside by itself). The batch of least F counts; of equal ones the larger,
+    then the one of the lower threshold.
+
+    Parameters
+    ----------
+    prompt_tokens, output_tokens
+        s and o of all requests by output ascending, int64 of shape (n,).
+    left
+        Positions that remain, ascending, shape (m,), m >= 1.
+    kv_tokens
+        The budget M; each request fits alone.
+    sample, quantiles
+        Size of the sample and number of thresholds, >= 1.
+
+    Returns
+    -------
+    ndarray
+        Positions of the batch, ascending.
+    """
+    m = len(left)
+    size = min(sample, m)
+    drawn = np.empty(size, np.int64)
+    for x in range(size):
+        drawn[x] = prompt_tokens[left[x * m // size]]
+    drawn.sort()
+    best = np.empty(m, np.int64)
+    batch = np.empty(m, np.int64)
+    best_count = best_total = np.int64(0)
+    widest = np.int64(-1)
+    for q in range(1, quantiles + 1):
+        quantile = drawn[(q * size + quantiles - 1) // quantiles - 1]
+        if quantile == widest:
+            continue
+        widest = quantile
+        count, total = fill_batch(prompt_tokens, output_tokens, left, widest, kv_tokens, batch)
+        if is_better(total, count, best_total, best_count):
+            best_count, best_total = count, total
+            best, batch = batch, best
+    return best[:best_count].copy()
+
+
+@jit
+def select_by_swaps(
+    prompt_tokens: IntArray,
+    output_tokens: IntArray,
+    kv_tokens: int,
+    sample: int,
+    quantiles: int,
+) -> IntArray:
+    """Local swap search [1]: a greedy batch, then single moves until none makes F less.
+
+    The start is :func:`select_by_quantiles`, the moves are those of
+    :func:`~sortedf.kernels.batch_swap.improve_batch`. Parameters and result as there, of all
+    requests given. O(n log n) a move.
+    """
+    n = len(output_tokens)
+    start = select_by_quantiles(
+        prompt_tokens, output_tokens, np.arange(n), kv_tokens, sample, quantiles
+    )
+    inside = np.zeros(n, np.bool_)
+    inside[start] = True
+    by_prompt = np.argsort(-prompt_tokens, kind="mergesort")
+    improve_batch(prompt_tokens, output_tokens, by_prompt, inside, kv_tokens)
+    return np.flatnonzero(inside)
+
+
+@jit
+def select_exactly(
+    prompt_tokens: IntArray, output_tokens: IntArray, kv_tokens: int, start: IntArray, max_nodes: int
+) -> IntArray:
+    """Feasible batch of least F; of equal ones, one with the most requests.
+
+    Parameters
+    ----------
+    prompt_tokens, output_tokens
+        s and o by output ascending, int64 of shape (n,).
+    kv_tokens
+        The budget M; each request fits alone.
+    start
+        Positions of a feasible batch, the better the faster.
+    max_nodes
+        Memory of one search; see :func:`~sortedf.kernels.batch_search.search_size`.
+
+    Returns
+    -------
+    ndarray
+        Positions ascending; of shape (0,) when a search was given up for memory.
+
+    Notes
+    -----
+    For every size k of a batch there is a greatest sum of outputs with which it would be better
+    than the best known one. Price bounds first rule out most sizes: one price vector bounds all of
+    them, so that the middle one of those in question is taken each time. The sizes that are left
+    are searched by their bound ascending, each at first only a little above its bound, then in a
+    range twice as wide, until a batch is found or the range reaches that greatest sum.
+    """
+    n = len(output_tokens)
+    scale = choose_scale(output_tokens.sum(), n)
+    best = start
+    total = output_tokens[start].sum()
+    bounds = np.zeros(n + 1, np.int64)
+    slot = np.full(n + 1, -1, np.int64)  # row of the prices found for a size
+    prices = np.zeros((8, n), np.int64)
+    rows = 0
+    size = len(start)
+    while size > 0:
+        if rows == len(prices):
+            wider = np.empty((2 * rows, n), np.int64)
+            wider[:rows] = prices
+            prices = wider
+        price = prices[rows]
+        near = _nearest(slot, size)
+        if near > 0:
+            price[:] = prices[slot[near]]
+        else:
+            price[:] = 0
+        target = _most_total(size, total, len(best), output_tokens)
+        raise_bounds(
+            prompt_tokens, output_tokens, kv_tokens, size, target, scale, ROUNDS, price, bounds
+        )
+        slot[size] = rows
+        rows += 1
+        size = _middle_open(bounds, slot, scale, total, len(best), output_tokens)
+
+    closed = np.zeros(n + 1, np.bool_)
+    while True:
+        size = 0
+        for k in range(1, n + 1):
+            if not closed[k]:
+                least = -(-bounds[k] // scale)
+                if least > _most_total(k, total, len(best), output_tokens):
+                    closed[k] = True
+                elif size == 0 or is_better(least, k, -(-bounds[size] // scale), size):
+                    size = k
+        if size == 0:
+            return best
+        closed[size] = True
+        most = _most_total(size, total, len(best), output_tokens)
+        least = -(-bounds[size] // scale)
+        reach = 1 + (most - least) // 16
+        while True:
+            within = min(most, least + reach - 1)
+            found, batch, _ = search_size(
+                prompt_tokens,
+                output_tokens,
+                kv_tokens,
+                size,
+                within,
+                prices[slot[size]],
+                scale,
+                max_nodes,
+            )
+            if found == TOO_MANY:
+                return batch
+            if found != NOT_FOUND:
+                best, total = batch, found
+            if found != NOT_FOUND or within == most:
+                break
+            reach *= 2
+
+
+@jit
+def _most_total(size: int, best_total: int, best_count: int, output_tokens: IntArray) -> int:
+    """Greatest sum of outputs with which a batch of this size is better than the best known.
+
+    The greatest u with u / size^2 < best_total / best_count^2, or equal for a larger batch; never
+    more than all outputs together. For n up to 2^15 no product overflows.
+    """
+    square = best_count * best_count
+    whole, part = best_total // square, best_total % square
+    everything = output_tokens.sum()
+    if whole > everything // (size * size):
+        return everything  # type: ignore[no-any-return]
+    scaled = part * size * size
+    most = whole * size * size + scaled // square
+    if scaled % square == 0 and size <= best_count:
+        most -= 1
+    return min(most, everything)
+
+
+@jit
+def _nearest(slot: IntArray, size: int) -> int:
+    """The size nearest to this one that has a slot; 0 if none has."""
+    for distance in range(len(slot)):
+        for near in (size - distance, size + distance):
+            if 0 < near < len(slot) and slot[near] >= 0:
+                return near
+    return 0
+
+
+@jit
+def _middle_open(
+    bounds: IntArray,
+    slot: IntArray,
+    scale: int,
+    best_total: int,
+    best_count: int,
+    output_tokens: IntArray,
+) -> int:
+    """Of the sizes without a slot that a better batch may have, the middle one; 0 if none is."""
+    n = len(output_tokens)
+    is_open = np.zeros(n + 1, np.bool_)
+    for size in range(1, n + 1):
+        most = _most_total(size, best_total, best_count, output_tokens)
+        is_open[size] = slot[size] < 0 and bounds[size] <= most * scale
+    sizes = np.flatnonzero(is_open)
+    return sizes[len(sizes) // 2] if len(sizes) > 0 else 0
