@@ -29,8 +29,8 @@ def cheapest_starts(
     earliest: IntArray,
     latest: IntArray,
     tolerance: float,
-) -> None:
-    """Find the least cost F(p) - a of each request over its starts, and where it is taken.
+) -> int:
+    """Find the least cost F(p) - a of each request over its starts; returns the cells looked at.
 
     Parameters
     ----------
@@ -62,6 +62,7 @@ def cheapest_starts(
             + value[j] * pairs
             + slope[j] * (pairs * (2 * m - 1) / 3)
         )
+    cells = 0
     for i in range(len(least)):
         s = float(prompt_tokens[i])
         o = output_tokens[i]
@@ -93,6 +94,7 @@ def cheapest_starts(
         begin = end = p
         limit = best + tolerance * best
         while p < horizon and p + o <= limit:
+            cells += 1
             h = min(nodes[here + 1], nodes[there + 1] - o) - p
             base = nodes[here]
             la = value[here] + slope[here] * (p - base)
@@ -140,6 +142,7 @@ def cheapest_starts(
         least[i] = best - release[i]
         earliest[i] = begin
         latest[i] = end
+    return cells
 
 
 @jit

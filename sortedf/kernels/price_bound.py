@@ -61,8 +61,9 @@ def exact_minima_in_python(
     Notes
     -----
     O(K log T) a request at most; later starts are not looked at once p + o alone reaches the least
-    cost found. The sizes that keep it within 64 bits are checked by the caller; with lists of
-    Python integers it is exact at any size.
+    cost found. Arrays are int64: sums and products may wrap in between, as integers modulo 2**64,
+    but costs, first to third differences and products of three lengths, which are what is compared
+    or divided, must fit; the caller sees to it. With lists of Python integers any size is exact.
     """
     horizon = nodes[len(nodes) - 2]
     for i in range(len(least)):

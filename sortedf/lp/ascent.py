@@ -1,32 +1,45 @@
-"""Prices by ascent: a list schedule's shortage of memory to start from, then Adam.
+"""Prices by ascent: a shortage of memory to start from, then Adam, first coarse, then fine.
 
-The float ascent only proposes; what is returned is rounded and its bound taken in exact integers.
+The ascent runs in floats and only proposes: what is returned is rounded to integers over one
+denominator and its bound taken exactly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from sortedf.errors import InfeasibleError
+from sortedf.errors import InfeasibleError, OptionError
 from sortedf.kernels.list_schedule import list_schedule
-from sortedf.kernels.price_ascent import FloatArray, cheapest_starts, piece_loads
+from sortedf.kernels.price_ascent import FloatArray
+from sortedf.lp.dual import Decrements, Dual, groups_of
 from sortedf.lp.prices import Prices, beyond, price_bound, rounded
 from sortedf.model import Instance, Schedule
 from sortedf.model.instance import IntArray
 from sortedf.orders import ORDERS
 
 SAMPLE = 2000
-"""Most requests (or groups of equal ones) that an ascent looks at; of more, a sample."""
+"""Most different requests that the ascent looks at; of more, a sample."""
 
-SCALES = (1.0, 0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2)
-LINEAR_PIECES = 100
-LINEAR_ITERATIONS = 150
-FINE_WORK = 2_000_000
-FINE_ITERATIONS = 300
+COARSE_PIECES = 200
+COARSE_ITERATIONS = 100
+
+FINE_PIECES_BY_GROUPS = 1_600_000
+"""Pieces times groups of the fine grid, unless one piece a step is less."""
+
+FINE_CELLS = 150_000_000
+"""Cells that the fine ascent looks at by default: about a second."""
+
+FINE_ITERATIONS = (100, 4000)
+"""Least and most iterations of the fine ascent by default."""
+
+SCALES = (1.05, 1.0, 0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2)
+"""Tried on the first prices."""
+
+Function = Callable[[FloatArray], tuple[float, FloatArray]]
 
 
 class Stop(Protocol):
@@ -34,170 +47,6 @@ class Stop(Protocol):
 
     def __call__(self, iterations: int, best: int, bound: Fraction | None) -> object | None:
         """Return something true to stop; ``best`` is the total latency of the start schedule."""
-
-
-class Groups(NamedTuple):
-    """Requests with how often each counts; shape (groups,)."""
-
-    prompt_tokens: IntArray
-    output_tokens: IntArray
-    release: IntArray
-    weight: FloatArray
-
-
-def groups_of(instance: Instance, most: int, seed: int) -> Groups:
-    """Gather equal requests, then draw at most ``most`` of them, spread evenly over the volumes.
-
-    Of more, every k-th request in the order of release and volume is drawn, the first by the seed
-    (the middle one of the first k for seed 0), and counts k times. O(n log n).
-    """
-    s, o, a = instance.prompt_tokens, instance.output_tokens, instance.release
-    order = np.lexsort((o, instance.volume, a))
-    s, o, a = s[order], o[order], a[order]
-    new = np.ones(len(order), np.bool_)
-    new[1:] = (s[1:] != s[:-1]) | (o[1:] != o[:-1]) | (a[1:] != a[:-1])
-    if np.count_nonzero(new) > most:
-        offset = 0.5 if seed == 0 else np.random.PCG64(seed).random_raw() / 2**64
-        drawn = ((np.arange(most) + offset) * (len(order) / most)).astype(np.int64)
-        return Groups(s[drawn], o[drawn], a[drawn], np.full(most, len(order) / most))
-    first = np.flatnonzero(new)
-    weight = np.diff(np.append(first, len(order))).astype(np.float64)
-    return Groups(s[first], o[first], a[first], weight)
-
-
-class Dual:
-    """The price bound as a function of prices on the pieces of one grid, in floats.
-
-    Parameters
-    ----------
-    groups
-        The requests.
-    kv_tokens
-        The budget M.
-    nodes
-        Ends of the pieces, int64 of shape (K + 1,), from 0 to T.
-    """
-
-    def __init__(self, groups: Groups, kv_tokens: int, nodes: IntArray, reach: int) -> None:
-        self.groups = groups
-        self.kv_tokens = float(kv_tokens)
-        self.nodes = nodes
-        self.steps = np.diff(nodes).astype(np.float64)
-        self.pairs = self.steps * (self.steps - 1) / 2
-        self.extended = np.append(nodes, reach)
-        n = len(groups.weight)
-        self.least = np.empty(n)
-        self.earliest = np.empty(n, np.int64)
-        self.latest = np.empty(n, np.int64)
-        self.load = np.empty(len(nodes))
-        self.moment = np.empty(len(nodes))
-
-    def __call__(
-        self, value: FloatArray, slope: FloatArray
-    ) -> tuple[float, FloatArray, FloatArray]:
-        """Bound, and its supergradient by the value and the slope of each piece."""
-        s, o, a, weight = self.groups
-        columns = (np.append(value, 0.0), np.append(slope, 0.0))
-        cheapest_starts(
-            self.extended, *columns, s, o, a, self.least, self.earliest, self.latest, 0.0
-        )
-        piece_loads(self.extended, s, o, weight, self.earliest, self.load, self.moment)
-        paid = self.kv_tokens * float(value @ self.steps + slope @ self.pairs)
-        return (
-            float(self.least @ weight) - paid,
-            self.load[:-1] - self.kv_tokens * self.steps,
-            self.moment[:-1] - self.kv_tokens * self.pairs,
-        )
-
-
-class Decrements:
-    """Prices that fall: linear between nodes, given by how much they fall from node to node."""
-
-    def __init__(self, dual: Dual) -> None:
-        self.dual = dual
-
-    def pieces(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Value and slope of each piece."""
-        at_nodes = np.cumsum(x[::-1])[::-1]
-        slope = np.diff(at_nodes) / self.dual.steps
-        return at_nodes[:-1] + slope, slope
-
-    def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
-        """Bound and supergradient."""
-        bound, by_value, by_slope = self.dual(*self.pieces(x))
-        gradient = np.zeros(len(x))
-        tilt = (by_value + by_slope) / self.dual.steps
-        gradient[:-1] = by_value - tilt
-        gradient[1:] += tilt
-        return bound, np.cumsum(gradient)
-
-
-class Constants:
-    """Prices that are constant on each piece."""
-
-    def __init__(self, dual: Dual) -> None:
-        self.dual = dual
-
-    def pieces(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Value and slope of each piece."""
-        return x, np.zeros(len(x))
-
-    def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
-        """Bound and supergradient."""
-        bound, by_value, _ = self.dual(*self.pieces(x))
-        return bound, by_value
-
-
-def adam(
-    function: Decrements | Constants,
-    x: FloatArray,
-    step: float,
-    iterations: int,
-    stopped: Callable[[], bool],
-) -> tuple[float, FloatArray]:
-    """Ascend by Adam on non-negative variables; the step falls linearly to 0. Best point found."""
-    mean = np.zeros(len(x))
-    square = np.zeros(len(x))
-    best, best_x = -np.inf, x
-    for k in range(iterations):
-        bound, gradient = function(x)
-        if bound > best:
-            best, best_x = bound, x
-        if stopped():
-            break
-        mean += 0.1 * (gradient - mean)
-        square += 0.01 * (gradient * gradient - square)
-        corrected = np.sqrt(square / (1 - 0.99 ** (k + 1))) + 1e-12
-        length = step * (1 - k / iterations) / (1 - 0.9 ** (k + 1))
-        x = np.maximum(x + length * mean / corrected, 0.0)
-    return best, best_x
-
-
-def quadratic_nodes(horizon: int, pieces: int) -> IntArray:
-    """Place the ends of pieces at T (j / K)^2, rounded, distinct: short where prices are high."""
-    if pieces >= horizon:
-        return np.arange(horizon + 1, dtype=np.int64)
-    fractions = (np.arange(pieces + 1) / pieces) ** 2
-    return np.unique(np.rint(fractions * horizon).astype(np.int64))
-
-
-def best_in_order(instance: Instance) -> Schedule:
-    """Shortest of the strict list schedules by volume, output and total size."""
-    needed = int((instance.prompt_tokens + instance.output_tokens).sum())
-    schedules = [
-        Schedule(
-            list_schedule(
-                instance.prompt_tokens,
-                instance.output_tokens,
-                instance.release,
-                ORDERS[name](instance),
-                min(instance.kv_tokens, needed),
-                1,
-            )
-        )
-        for name in ("svf", "mcsf", "size")
-    ]
-    return min(schedules, key=lambda schedule: schedule.total_latency(instance))
 
 
 def ascend(
@@ -214,16 +63,17 @@ def ascend(
     Parameters
     ----------
     iterations
-        How many ascent steps in all; by default what takes about a second.
+        How many ascent steps, coarse and fine together; by default what takes a second or two.
     seed
-        Draws the sample of a large instance; small ones need none.
+        Draws the sample of an instance of more than ``SAMPLE`` different requests; others need
+        none.
     start
-        A good feasible schedule, whose shortage of memory gives the first prices; a list schedule
-        when left out.
+        A feasible schedule; the shortest of three list schedules when left out.
     horizon
-        Last priced step T; by default the makespan of ``start``.
+        Last priced step T, at least 1; by default the makespan of ``start``.
     stop
-        Asked before every step; ends the ascent with the best prices so far.
+        Asked before each step but the first of a stage; ends the ascent with the best prices so
+        far. Each stage evaluates its first prices in any case.
 
     Returns
     -------
@@ -234,19 +84,32 @@ def ascend(
     ------
     InfeasibleError
         If a request is larger than the budget.
+    OptionError
+        If an option is out of its range.
+
+    Notes
+    -----
+    1. Prices that start as the number unfinished over M, in the fluid schedule that runs one
+       request after the other by volume (whose bound is the mean-busy-time bound) or in ``start``,
+       scaled: which is best.
+    2. Prices linear between nodes T (j / K)^2, K = ``COARSE_PIECES``, that only fall: Adam on the
+       falls.
+    3. If no sample was needed: a finer grid, down to one piece a step, prices free: Adam on the
+       prices, with steps proportional to them, and the mean of the second half tried too.
+
+    An iteration takes O(groups x pieces) at most. Derived for this project.
     """
     if len(instance.oversized):
-        found = instance.oversized.tolist()
         size = instance.prompt_tokens + instance.output_tokens
-        raise InfeasibleError(
-            [(i, instance.ids[i], int(size[i])) for i in found], instance.kv_tokens
-        )
+        found = [(i, instance.ids[i], int(size[i])) for i in instance.oversized.tolist()]
+        raise InfeasibleError(found, instance.kv_tokens)
+    if iterations is not None and iterations < 0:
+        raise OptionError(f"the number of iterations is {iterations}; it must be at least 0")
+    if horizon is not None and horizon < 1:
+        raise OptionError(f"the horizon is step {horizon}; it must be at least 1")
     schedule = best_in_order(instance) if start is None else start
-    latency = schedule.total_latency(instance)
     last = schedule.makespan(instance) if horizon is None else horizon
-    groups = groups_of(instance, SAMPLE, seed)
-    linear = LINEAR_ITERATIONS if iterations is None else -(-iterations // 3)
-    fine = FINE_ITERATIONS if iterations is None else iterations - linear
+    latency = schedule.total_latency(instance)
     done = 0
 
     def stopped() -> bool:
@@ -254,41 +117,133 @@ def ascend(
         done += 1
         return stop is not None and bool(stop(done, latency, None))
 
+    groups = groups_of(instance, SAMPLE, seed)
+    sampled = len(groups.weight) == SAMPLE < len(instance)
     reach = beyond(instance, last)
-    nodes = quadratic_nodes(last, LINEAR_PIECES)
-    decrements = Decrements(Dual(groups, instance.kv_tokens, nodes, reach))
-    x = _start(instance, schedule, nodes)
-    scale = max(SCALES, key=lambda c: decrements(c * x)[0])
-    x = scale * x
-    step = 0.3 * float(x.sum()) / len(x)
-    _, x = adam(decrements, x, step, linear, stopped)
-    candidates = [rounded(instance, nodes, *decrements.pieces(x))]
-    if len(groups.weight) == len(instance) or groups.weight.min() == 1:
-        pieces = max(LINEAR_PIECES, FINE_WORK // len(groups.weight))
-        fine_nodes = quadratic_nodes(last, pieces)
-        constants = Constants(Dual(groups, instance.kv_tokens, fine_nodes, reach))
-        y = _averages(nodes, x, fine_nodes)
-        _, y = adam(constants, y, 0.015 * float(y.max(initial=0.0)), fine, stopped)
-        candidates.append(rounded(instance, fine_nodes, *constants.pieces(y)))
+    nodes = quadratic_nodes(last, COARSE_PIECES)
+    dual = Dual(groups, instance.kv_tokens, nodes, reach)
+    prices = _coarse(
+        dual,
+        [fluid_prices(instance, nodes), unfinished_prices(instance, schedule, nodes)],
+        COARSE_ITERATIONS if iterations is None else min(iterations, COARSE_ITERATIONS),
+        stopped,
+    )
+    candidates = [rounded(instance, nodes, *dual.pieces(prices))]
+    if not sampled:
+        pieces = max(COARSE_PIECES, FINE_PIECES_BY_GROUPS // len(groups.weight))
+        fine = quadratic_nodes(last, pieces)
+        dual = Dual(groups, instance.kv_tokens, fine, reach)
+        rest = None if iterations is None else max(0, iterations - COARSE_ITERATIONS)
+        prices = _fine(dual, np.interp(fine, nodes, prices), rest, stopped)
+        candidates.append(rounded(instance, fine, *dual.pieces(prices)))
     bounds = [price_bound(instance, prices) for prices in candidates]
     best = max(range(len(bounds)), key=bounds.__getitem__)
     return candidates[best], bounds[best]
 
 
-def _start(instance: Instance, schedule: Schedule, nodes: IntArray) -> FloatArray:
-    """Fall, from node to node, of the number released and unfinished over M."""
+def best_in_order(instance: Instance) -> Schedule:
+    """Shortest of the strict list schedules by volume, output and total size."""
+    needed = int((instance.prompt_tokens + instance.output_tokens).sum())
+    budget = min(instance.kv_tokens, needed)
+    s, o, a = instance.prompt_tokens, instance.output_tokens, instance.release
+    schedules = [
+        Schedule(list_schedule(s, o, a, ORDERS[name](instance), budget, 1))
+        for name in ("svf", "mcsf", "size")
+    ]
+    return min(schedules, key=lambda schedule: schedule.total_latency(instance))
+
+
+def quadratic_nodes(horizon: int, pieces: int) -> IntArray:
+    """Place the ends of pieces at T (j / K)^2, rounded, distinct: short where prices are high."""
+    if pieces >= horizon:
+        return np.arange(horizon + 1, dtype=np.int64)
+    fractions = (np.arange(pieces + 1) / pieces) ** 2
+    return np.unique(np.rint(fractions * horizon).astype(np.int64))
+
+
+def fluid_prices(instance: Instance, nodes: IntArray) -> FloatArray:
+    """Count the unfinished at each node, over M, if volumes are worked off at M a step, least first.
+
+    Releases are not looked at.
+    """
+    completions = np.cumsum(np.sort(instance.volume)) / instance.kv_tokens
+    unfinished = len(instance) - np.searchsorted(completions, nodes, side="right")
+    return unfinished / instance.kv_tokens
+
+
+def unfinished_prices(instance: Instance, schedule: Schedule, nodes: IntArray) -> FloatArray:
+    """Count the released and unfinished at each node, over M, made to fall: the largest from there."""
     completions = np.sort(schedule.starts + instance.output_tokens)
-    releases = np.sort(instance.release)
-    waiting = np.searchsorted(releases, nodes, side="right") - np.searchsorted(
-        completions, nodes, side="right"
-    )
-    # Prices that only fall: from the right, the largest so far.
-    falling = np.maximum.accumulate(waiting[::-1])[::-1] / instance.kv_tokens
-    return np.append(falling[:-1] - falling[1:], falling[-1])
+    released = np.searchsorted(np.sort(instance.release), nodes, side="right")
+    waiting = released - np.searchsorted(completions, nodes, side="right")
+    return np.maximum.accumulate(waiting[::-1])[::-1] / instance.kv_tokens
 
 
-def _averages(nodes: IntArray, x: FloatArray, fine_nodes: IntArray) -> FloatArray:
-    """Mean price on each fine piece of prices linear between nodes."""
-    at_nodes = np.cumsum(x[::-1])[::-1]
-    per_step = np.interp(np.arange(int(nodes[-1]) + 1), nodes, at_nodes)
-    return np.add.reduceat(per_step[1:], fine_nodes[:-1]) / np.diff(fine_nodes)
+def _coarse(
+    dual: Dual, starts: list[FloatArray], iterations: int, stopped: Callable[[], bool]
+) -> FloatArray:
+    """Take the best scaled start and ascend by falls; returns prices at the nodes."""
+    function = Decrements(dual)
+    tried = [scale * prices for prices in starts for scale in SCALES]
+    falls = function.of(max(tried, key=lambda prices: dual(prices)[0]))
+    step = 0.3 * float(falls.mean())
+    return function.at_nodes(adam(function, falls, step, iterations, stopped))
+
+
+def _fine(
+    dual: Dual, prices: FloatArray, iterations: int | None, stopped: Callable[[], bool]
+) -> FloatArray:
+    """Ascend by prices, with a step that fits how far up a straight line leads.
+
+    The longest move by the gradient's signs that does not lower the bound is short where the
+    function has many kinks. 400 times that, but at most half of the prices, was found a good first
+    step on all benchmarks (bench/prices.py).
+    """
+    scale = prices + 0.1 * float(prices.max())
+    bound, gradient = dual(prices)
+    if iterations is None:
+        least, most = FINE_ITERATIONS
+        iterations = min(most, max(least, FINE_CELLS // max(dual.cells, 1)))
+    move = 2.0**-9
+    up = scale * np.sign(gradient)
+    while move > 1e-9 and dual(np.maximum(prices + move * up, 0.0))[0] < bound:
+        move /= 2
+    return adam(dual, prices, min(400 * move, 0.5) * scale, iterations, stopped)
+
+
+def adam(
+    function: Function,
+    x: FloatArray,
+    step: float | FloatArray,
+    iterations: int,
+    stopped: Callable[[], bool],
+) -> FloatArray:
+    """Ascend by Adam over non-negative variables, the step falling linearly to 0.
+
+    Kingma and Ba's rule (arXiv 1412.6980) with decay rates 0.9 and 0.99. Returns the best point
+    seen, or the mean of the second half if that is better.
+    """
+    mean = np.zeros(len(x))
+    square = np.zeros(len(x))
+    total = np.zeros(len(x))
+    averaged = 0
+    best, best_x = -np.inf, x
+    for k in range(iterations):
+        bound, gradient = function(x)
+        if bound > best:
+            best, best_x = bound, x
+        if stopped():
+            break
+        mean += 0.1 * (gradient - mean)
+        square += 0.01 * (gradient * gradient - square)
+        root = np.sqrt(square / (1 - 0.99 ** (k + 1))) + 1e-12
+        length = (1 - k / iterations) / (1 - 0.9 ** (k + 1))
+        x = np.maximum(x + length * step * mean / root, 0.0)
+        if 2 * k >= iterations:
+            total += x
+            averaged += 1
+    for point in (x, total / max(averaged, 1)) if averaged else ():
+        bound, _ = function(point)
+        if bound > best:
+            best, best_x = bound, point
+    return best_x

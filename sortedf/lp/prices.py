@@ -16,7 +16,7 @@ from sortedf.model import Instance
 from sortedf.model.instance import IntArray
 
 FITS = 2**62
-"""Below this every number of the exact kernel stays in 64 bits."""
+"""Numbers of the exact kernel that are compared or divided stay below this."""
 
 LARGEST_DENOMINATOR = 2**40
 
@@ -128,20 +128,18 @@ def beyond(instance: Instance, horizon: int) -> int:
 
 
 def largest_number(instance: Instance, nodes: IntArray, highest: int, denominator: int) -> int:
-    """Bound every number in ``exact_minima``, for numerators up to ``highest``.
+    """Bound what must fit into 64 bits in ``exact_minima``, for numerators up to ``highest``.
 
-    The numerators of a cell's prices differ by at most ``highest``, so that a slope times the
-    steps of its piece is at most that. With z = highest, w = max(s + o), h the longest piece: the
-    cost is at most D (T + o) + z v; h D1, C(h, 2) D2 and C(h, 3) D3 at most h (D + 3 z w),
-    h (z w + z h) and z h^2; the differences in the search D + 4 z w + 2 z h; the products of
-    lengths h^3 and 2 max(o)^3.
+    With z = highest, w = max(s + o), h the longest piece: a cost is at most D (T + o) + z v, and
+    each part of the first one, piece by piece, at most 2 z v. A first difference is at most
+    D + 3 z w; a slope is at most z, so that second and third ones are below 3 z w and 2 z. The
+    products of lengths are h^3 and 2 max(o)^3.
     """
     h = int(np.diff(nodes[:-1]).max()) if len(nodes) > 2 else 1
     w = int((instance.prompt_tokens + instance.output_tokens).max())
     o = int(instance.output_tokens.max())
-    cost = denominator * int(nodes[-1]) + highest * int(instance.volume.max())
-    cell = (h + 1) * (denominator + 4 * highest * (w + h))
-    return max(4 * cost, 4 * cell, h**3, 2 * max(o, 1) ** 3)
+    cost = denominator * int(nodes[-1]) + 2 * highest * int(instance.volume.max())
+    return max(cost, denominator + 4 * highest * w, h**3, 2 * o**3)
 
 
 def exact_costs(instance: Instance, prices: Prices) -> list[int]:
@@ -150,11 +148,12 @@ def exact_costs(instance: Instance, prices: Prices) -> list[int]:
     ends = value + slope * (np.diff(nodes) - 1)
     highest = max(int(value.max()), int(ends.max()))
     columns = (instance.prompt_tokens, instance.output_tokens, instance.release)
-    if largest_number(instance, nodes, highest, prices.denominator) < FITS:
+    fits = largest_number(instance, nodes, highest, prices.denominator) < FITS
+    if fits and exact_minima is not exact_minima_in_python:
         least = np.empty(len(instance), np.int64)
         exact_minima(nodes, value, slope, prices.denominator, *columns, least)
         return least.tolist()
-    # Too large for 64 bits: the same code on Python integers, some hundred times slower.
+    # Too large for 64 bits, or not compiled: the same code on Python integers, far slower.
     exact = [0] * len(instance)
     exact_minima_in_python(
         nodes.tolist(),
