@@ -16,6 +16,9 @@ from sortedf.kernels.jit import jit
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
+WEIGHT_UNIT = 1 << 12
+"""What the weight of a prompt token is counted in; 2^40 tokens in all leave room for weights."""
+
 
 @jit
 def compare_fractions(a: int, b: int, c: int, d: int) -> int:
@@ -148,3 +151,34 @@ def fill_batch(
         if is_better(total, count, best_total, best_count):
             best_count, best_total = count, total
     return best_count, best_total
+
+
+@jit
+def take_cheapest(
+    prompt_tokens: IntArray, output_tokens: IntArray, weight: int, kv_tokens: int
+) -> IntArray:
+    """Batch of the least ``o + weight s / WEIGHT_UNIT``: as many as fit, of those the best beginning.
+
+    ``prompt_tokens``, ``output_tokens``: shape (n,), by output ascending, each fits alone. Returns
+    positions ascending. The peak usage only grows with the batch: O(n log n) by bisection.
+    """
+    n = len(output_tokens)
+    order = np.argsort(output_tokens * WEIGHT_UNIT + prompt_tokens * weight, kind="mergesort")
+    inside = np.zeros(n, np.bool_)
+    inside[order[0]] = True
+    fits, fails = 1, n + 1
+    while fails - fits > 1:
+        middle = (fits + fails) // 2
+        inside[:] = False
+        inside[order[:middle]] = True
+        if peak_tokens(prompt_tokens, output_tokens, inside) <= kv_tokens:
+            fits = middle
+        else:
+            fails = middle
+    total = best_total = np.int64(0)
+    best_count = 0
+    for count in range(1, fits + 1):
+        total += output_tokens[order[count - 1]]
+        if is_better(total, count, best_total, best_count):
+            best_count, best_total = count, total
+    return np.sort(order[:best_count])

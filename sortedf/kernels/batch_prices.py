@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sortedf.kernels.batch_fill import IntArray
+from sortedf.kernels.batch_fill import BoolArray, IntArray
 from sortedf.kernels.jit import jit
 
 FloatArray = npt.NDArray[np.float64]
@@ -13,11 +13,8 @@ FloatArray = npt.NDArray[np.float64]
 FAR = 2**62
 """No sum of reduced costs reaches this."""
 
-PATIENCE = 5
-"""Price vectors without a better bound after which the step is halved."""
-
-SHORTEST_STEP = 0.01
-"""Share of Polyak's step below which the ascent ends."""
+INERTIA = 0.5
+"""Share of the direction before in the next one, which keeps the ascent from zigzagging."""
 
 
 @jit
@@ -69,10 +66,11 @@ def raise_bounds(
     target: int,
     scale: int,
     rounds: int,
+    patience: int,
     price: IntArray,
     bounds: IntArray,
 ) -> int:
-    """Subgradient ascent on the prices for batches of ``count`` requests; the bound that it finds.
+    """Raise the bound for batches of ``count`` requests by subgradient ascent; returns it.
 
     Parameters
     ----------
@@ -83,12 +81,12 @@ def raise_bounds(
     count
         Size k of the batches whose bound is raised; that of other sizes gains by the way.
     target
-        Sum of outputs that such a batch has or should have (Polyak's step aims at it). The ascent
-        ends when the bound is above it.
+        Sum of outputs beyond which the bound need not go.
     scale
-        Units that one output token or the prices are counted in.
-    rounds
-        Most price vectors that are tried.
+        Units that an output token, a price and a bound are counted in.
+    rounds, patience
+        Most price vectors that are tried, and how many without a better bound before the aim is
+        lowered.
     price
         Prices to begin with, shape (n,); receives the best ones.
     bounds
@@ -96,16 +94,17 @@ def raise_bounds(
 
     Notes
     -----
-    The prices move as floats, which only steer; a bound is computed in integers from the rounded
-    prices, and holds whatever they are. O(n log n) a round.
+    Polyak's step toward a level above the best bound, which comes halfway nearer when it seems out
+    of reach, until it is half a token away. The prices move as floats, which only steer: a bound is
+    computed in integers from the rounded prices, and holds whatever they are. O(n) a round, and
+    O(n log n) for each better bound.
     """
     n = len(output_tokens)
     point = price.astype(np.float64)
     trial = np.empty(n, np.int64)
-    slope = np.empty(n, np.float64)
-    goal = scale * target
-    step = 1.0
+    direction = np.zeros(n, np.float64)
     best = np.int64(-1)
+    level = -1.0
     stalled = 0
     for _ in range(rounds):
         # All reduced costs together must stay below FAR; what is far beyond any use is not tried.
@@ -113,61 +112,89 @@ def raise_bounds(
             break
         for i in range(n):
             trial[i] = np.int64(point[i])
+        paid = kv_tokens * trial.sum()
         cost = reduced_costs(prompt_tokens, output_tokens, trial, scale)
-        order = order_by(cost)
-        here = best
-        found = -kv_tokens * trial.sum()
-        for size in range(1, n + 1):
-            found += cost[order[size - 1]]
-            bounds[size] = max(bounds[size], found)
-            if size == count:
-                here = found
+        inside = choose_least(cost, count)
+        here = -paid
+        for i in range(n):
+            if inside[i]:
+                here += cost[i]
         if here > best:
             best = here
-            price[:] = trial
             stalled = 0
+            price[:] = trial
+            found = -paid
+            order = order_by(cost)
+            for size in range(1, n + 1):
+                found += cost[order[size - 1]]
+                bounds[size] = max(bounds[size], found)
+            if best > scale * target:
+                break
+            if level < 0.0:
+                level = float(scale * target - best)
         else:
             stalled += 1
-            if stalled == PATIENCE:
+            if stalled == patience:
                 stalled = 0
-                step /= 2
-                if step < SHORTEST_STEP:
+                level /= 2
+                if level < scale / 2:
                     break
                 point[:] = price
-        if best > goal:
-            break
-        norm = _slope(prompt_tokens, output_tokens, order[:count], kv_tokens, point, slope)
+                direction[:] = 0.0
+                continue
+        norm = _turn(prompt_tokens, output_tokens, inside, kv_tokens, point, direction)
         if norm == 0.0:
             break
-        length = step * max(float(goal - here), float(scale)) / norm
+        goal = min(best + level, float(scale * target))
+        step = max(goal - here, scale / 2) / norm
         for i in range(n):
-            point[i] = max(0.0, point[i] + length * slope[i])
+            point[i] = max(0.0, point[i] + step * direction[i])
     return best
 
 
 @jit
-def _slope(
+def choose_least(cost: IntArray, count: int) -> BoolArray:
+    """Mask of the ``count`` least costs, ties by position, expected O(n)."""
+    n = len(cost)
+    last = np.partition(cost, count - 1)[count - 1]
+    inside = cost < last
+    missing = count - np.sum(inside)
+    for i in range(n):
+        if missing == 0:
+            break
+        if cost[i] == last:
+            inside[i] = True
+            missing -= 1
+    return inside
+
+
+@jit
+def _turn(
     prompt_tokens: IntArray,
     output_tokens: IntArray,
-    chosen: IntArray,
+    inside: BoolArray,
     kv_tokens: int,
     point: FloatArray,
-    slope: FloatArray,
+    direction: FloatArray,
 ) -> float:
-    """Usage less budget at each output, 0 where the price cannot follow; returns its square sum."""
-    n = len(output_tokens)
-    inside = np.zeros(n, np.bool_)
-    inside[chosen] = True
+    """Turn the direction toward usage less budget at each output; returns its square sum.
+
+    Only the first of equal outputs has a price, and none falls below 0.
+    """
     running = held = 0
     norm = 0.0
-    for i in range(n - 1, -1, -1):
+    for i in range(len(output_tokens) - 1, -1, -1):
         if inside[i]:
             running += 1
             held += prompt_tokens[i]
-        slope[i] = 0.0
-        if i == 0 or output_tokens[i - 1] < output_tokens[i]:
-            excess = held + running * output_tokens[i] - kv_tokens
-            if excess > 0 or point[i] > 0.0:
-                slope[i] = float(excess)
-                norm += slope[i] * slope[i]
+        if i > 0 and output_tokens[i - 1] == output_tokens[i]:
+            continue
+        excess = held + running * output_tokens[i] - kv_tokens
+        if excess <= 0 and point[i] <= 0.0:
+            excess = 0
+        turned = INERTIA * direction[i] + (1.0 - INERTIA) * excess
+        if turned < 0.0 and point[i] <= 0.0:
+            turned = 0.0
+        direction[i] = turned
+        norm += turned * turned
     return norm

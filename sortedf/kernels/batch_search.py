@@ -54,7 +54,7 @@ def search_size(
     Returns
     -------
     tuple
-        Sum of outputs, positions ascending, shape (count,), and takings remembered. The sum is
+        Sum of outputs, positions ascending, shape (count,), and takings remembered at the end. The sum is
         ``NOT_FOUND`` when there is no such batch, ``TOO_MANY`` when the search was given up.
     """
     nobody = np.empty(0, np.int64)
@@ -80,7 +80,7 @@ def search_size(
     first[0] = 0
     nodes = np.empty((2, 64), np.int64)  # (node before, position taken)
     used = done = row = 0
-    best, best_node = NOT_FOUND, -1
+    best, batch = NOT_FOUND, nobody
     allowed = most * scale + paid
     for i in items:
         width = first[picks + 1]
@@ -92,14 +92,16 @@ def search_size(
             done += 1
         else:
             row += 1
-            if used + width > max_nodes:
-                return TOO_MANY, nobody, used
             if 2 * width > spare.shape[1]:
                 spare = np.empty((4, 4 * width), np.int64)
             if used + width > nodes.shape[1]:
-                wider = np.empty((2, 2 * (used + width)), np.int64)
-                wider[:, :used] = nodes[:, :used]
-                nodes = wider
+                used = _forget(nodes, used, states[NODE, :width])
+                if 2 * (used + width) > nodes.shape[1]:
+                    if used + width > max_nodes:
+                        return TOO_MANY, nobody, used
+                    wider = np.empty((2, 4 * (used + width)), np.int64)
+                    wider[:, :used] = nodes[:, :used]
+                    nodes = wider
             used = _branch(
                 states,
                 spare,
@@ -120,19 +122,52 @@ def search_size(
             # Complete batches: the last has the least sum. From now on only a lesser one counts.
             last = first[picks + 1] - 1
             if states[OUTPUT, last] <= most:
-                best, best_node = states[OUTPUT, last], states[NODE, last]
+                best = states[OUTPUT, last]
+                batch = _recover(nodes, states[NODE, last], kind)
                 most = best - 1
                 allowed = most * scale + paid
             first[picks + 1] = first[picks]
         if first[picks + 1] == 0:
             break
-    if best == NOT_FOUND:
-        return NOT_FOUND, nobody, used
-    chosen = kind == IN
-    while best_node >= 0:
-        chosen[nodes[1, best_node]] = True
-        best_node = nodes[0, best_node]
-    return best, np.flatnonzero(chosen), used
+    return best, batch, used
+
+
+@jit
+def _recover(nodes: IntArray, node: int, kind: IntArray) -> IntArray:
+    """Positions, ascending, of the requests taken up to a node and of those that are in anyway."""
+    inside = kind == IN
+    while node >= 0:
+        inside[nodes[1, node]] = True
+        node = nodes[0, node]
+    return np.flatnonzero(inside)
+
+
+@jit
+def _forget(nodes: IntArray, used: int, ends: IntArray) -> int:
+    """Drop the nodes that lead to none of ``ends``, both changed in place; returns how many stay.
+
+    A node comes after the one before it, so that one pass back finds those that stay and one pass
+    forward moves them: O(used).
+    """
+    moved = np.full(used, -1, np.int64)
+    for end in ends:
+        if end >= 0:
+            moved[end] = 0
+    for node in range(used - 1, -1, -1):
+        if moved[node] == 0 and nodes[0, node] >= 0:
+            moved[nodes[0, node]] = 0
+    kept = 0
+    for node in range(used):
+        if moved[node] == 0:
+            before = nodes[0, node]
+            nodes[0, kept] = moved[before] if before >= 0 else -1
+            nodes[1, kept] = nodes[1, node]
+            moved[node] = kept
+            kept += 1
+    for x in range(len(ends)):
+        if ends[x] >= 0:
+            ends[x] = moved[ends[x]]
+    return kept
 
 
 @jit

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from sortedf.kernels.batch_fill import IntArray, fill_batch, is_better
+from sortedf.kernels.batch_fill import BoolArray, IntArray, fill_batch, is_better, take_cheapest
 from sortedf.kernels.batch_prices import choose_scale, raise_bounds
 from sortedf.kernels.batch_search import NOT_FOUND, TOO_MANY, search_size
 from sortedf.kernels.batch_swap import improve_batch
 from sortedf.kernels.jit import jit
 
-ROUNDS = 100
-"""Price vectors tried for one size of batch."""
+SCREEN = (100, 5)
+POLISH = (500, 10)
+"""Rounds and patience of the ascent for a size that is in question, and before it is searched."""
 
 
 @jit
@@ -74,24 +75,61 @@ def select_by_swaps(
     prompt_tokens: IntArray,
     output_tokens: IntArray,
     kv_tokens: int,
-    sample: int,
     quantiles: int,
+    weights: IntArray,
 ) -> IntArray:
-    """Local swap search [1]: a greedy batch, then single moves until none makes F less.
+    """Local swap search [1] from a few greedy batches; the best of what it ends in.
 
-    The start is :func:`select_by_quantiles`, the moves are those of
-    :func:`~sortedf.kernels.batch_swap.improve_batch`. Parameters and result as there, of all
-    requests given. O(n log n) a move.
+    A start for each quantile of the prompts (those above are set aside, the batch is filled by
+    output ascending) and for each weight of a prompt token in output tokens (the cheapest by
+    o + weight s). From each the moves of :func:`~sortedf.kernels.batch_swap.improve_batch`, until
+    none makes F less. Which starts, the paper does not say; chosen for this project by measurement.
+
+    Parameters
+    ----------
+    prompt_tokens, output_tokens
+        s and o by output ascending, int64 of shape (n,).
+    kv_tokens
+        The budget M; each request fits alone.
+    quantiles
+        Number of quantiles, >= 1.
+    weights
+        In units of 1 / ``WEIGHT_UNIT``, integers >= 0.
+
+    Returns
+    -------
+    ndarray
+        Positions of the batch, ascending: the least F; of equal ones the most requests, then the
+        earliest start.
     """
     n = len(output_tokens)
-    start = select_by_quantiles(
-        prompt_tokens, output_tokens, np.arange(n), kv_tokens, sample, quantiles
-    )
-    inside = np.zeros(n, np.bool_)
-    inside[start] = True
+    everyone = np.arange(n)
     by_prompt = np.argsort(-prompt_tokens, kind="mergesort")
-    improve_batch(prompt_tokens, output_tokens, by_prompt, inside, kv_tokens)
-    return np.flatnonzero(inside)
+    inside = np.empty(n, np.bool_)
+    batch = np.empty(n, np.int64)
+    best = batch[:0]
+    best_count = best_total = np.int64(0)
+    for start in range(quantiles + len(weights)):
+        if start < quantiles:
+            above = n - ((start + 1) * n + quantiles - 1) // quantiles
+            widest = prompt_tokens[by_prompt[above]]
+            count, _ = fill_batch(
+                prompt_tokens, output_tokens, everyone, widest, kv_tokens, batch
+            )
+            begin = batch[:count]
+        else:
+            begin = take_cheapest(
+                prompt_tokens, output_tokens, weights[start - quantiles], kv_tokens
+            )
+        inside[:] = False
+        inside[begin] = True
+        improve_batch(prompt_tokens, output_tokens, by_prompt, inside, kv_tokens)
+        count = np.sum(inside)
+        total = np.sum(output_tokens[inside])
+        if is_better(total, count, best_total, best_count):
+            best_count, best_total = count, total
+            best = np.flatnonzero(inside)
+    return best
 
 
 @jit
@@ -121,8 +159,9 @@ def select_exactly(
     For every size k of a batch there is a greatest sum of outputs with which it would be better
     than the best known one. Price bounds first rule out most sizes: one price vector bounds all of
     them, so that the middle one of those in question is taken each time. The sizes that are left
-    are searched by their bound ascending, each at first only a little above its bound, then in a
-    range twice as wide, until a batch is found or the range reaches that greatest sum.
+    are searched by their bound ascending. Until a search has found a batch, each looks at first
+    only a little above its bound, then in a range twice as wide, as a start far from the least F
+    leaves a range in which the states would be many.
     """
     n = len(output_tokens)
     scale = choose_scale(output_tokens.sum(), n)
@@ -144,49 +183,89 @@ def select_exactly(
             price[:] = prices[slot[near]]
         else:
             price[:] = 0
-        target = _most_total(size, total, len(best), output_tokens)
         raise_bounds(
-            prompt_tokens, output_tokens, kv_tokens, size, target, scale, ROUNDS, price, bounds
+            prompt_tokens,
+            output_tokens,
+            kv_tokens,
+            size,
+            _most_total(size, total, len(best), output_tokens),
+            scale,
+            SCREEN[0],
+            SCREEN[1],
+            price,
+            bounds,
         )
         slot[size] = rows
         rows += 1
         size = _middle_open(bounds, slot, scale, total, len(best), output_tokens)
 
+    polished = np.zeros(n + 1, np.bool_)
     closed = np.zeros(n + 1, np.bool_)
+    searched = False
     while True:
-        size = 0
-        for k in range(1, n + 1):
-            if not closed[k]:
-                least = -(-bounds[k] // scale)
-                if least > _most_total(k, total, len(best), output_tokens):
-                    closed[k] = True
-                elif size == 0 or is_better(least, k, -(-bounds[size] // scale), size):
-                    size = k
+        size = _least_open(bounds, closed, scale, total, len(best), output_tokens)
         if size == 0:
             return best
-        closed[size] = True
         most = _most_total(size, total, len(best), output_tokens)
-        least = -(-bounds[size] // scale)
-        reach = 1 + (most - least) // 16
-        while True:
-            within = min(most, least + reach - 1)
-            found, batch, _ = search_size(
+        price = prices[slot[size]]
+        if not polished[size]:
+            polished[size] = True
+            raise_bounds(
                 prompt_tokens,
                 output_tokens,
                 kv_tokens,
                 size,
-                within,
-                prices[slot[size]],
+                most,
                 scale,
-                max_nodes,
+                POLISH[0],
+                POLISH[1],
+                price,
+                bounds,
+            )
+            continue
+        closed[size] = True
+        least = -(-bounds[size] // scale)
+        reach = most - least + 1 if searched else 1
+        while True:
+            within = min(most, least + reach - 1)
+            found, batch, _ = search_size(
+                prompt_tokens, output_tokens, kv_tokens, size, within, price, scale, max_nodes
             )
             if found == TOO_MANY:
                 return batch
             if found != NOT_FOUND:
                 best, total = batch, found
-            if found != NOT_FOUND or within == most:
+                searched = True
+                break
+            if within == most:
                 break
             reach *= 2
+
+
+@jit
+def _least_open(
+    bounds: IntArray,
+    closed: BoolArray,
+    scale: int,
+    best_total: int,
+    best_count: int,
+    output_tokens: IntArray,
+) -> int:
+    """Find the open size of least bound on F, and close those that no better batch can have.
+
+    0 if none is open.
+    """
+    size = 0
+    lowest = np.int64(0)
+    for k in range(1, len(closed)):
+        if closed[k]:
+            continue
+        least = -(-bounds[k] // scale)
+        if least > _most_total(k, best_total, best_count, output_tokens):
+            closed[k] = True
+        elif size == 0 or is_better(least, k, lowest, size):
+            size, lowest = k, least
+    return size
 
 
 @jit
