@@ -18,6 +18,14 @@ FloatArray = npt.NDArray[np.float64]
 
 
 @jit
+def _sums(first: float, slope: float, steps: int) -> tuple[float, float]:
+    """Sum up first + slope u over u = 0..steps - 1, and u (first + slope u)."""
+    m = float(steps)
+    pairs = m * (m - 1) / 2
+    return first * m + slope * pairs, first * pairs + slope * (pairs * (2 * m - 1) / 3)
+
+
+@jit
 def cheapest_starts(
     nodes: IntArray,
     value: FloatArray,
@@ -52,16 +60,9 @@ def cheapest_starts(
     total = np.zeros(pieces + 1)
     moment = np.zeros(pieces + 1)
     for j in range(pieces):
-        m = float(nodes[j + 1] - nodes[j])
-        pairs = m * (m - 1) / 2
-        part = value[j] * m + slope[j] * pairs
+        part, off = _sums(value[j], slope[j], nodes[j + 1] - nodes[j])
         total[j + 1] = total[j] + part
-        moment[j + 1] = (
-            moment[j]
-            + (nodes[j] + 1) * part
-            + value[j] * pairs
-            + slope[j] * (pairs * (2 * m - 1) / 3)
-        )
+        moment[j + 1] = moment[j] + (nodes[j] + 1) * part + off
     cells = 0
     for i in range(len(least)):
         s = float(prompt_tokens[i])
@@ -69,26 +70,12 @@ def cheapest_starts(
         p = release[i]
         here = np.searchsorted(nodes, p, side="right") - 1
         there = np.searchsorted(nodes, p + o, side="right") - 1
-        m = float(p - nodes[here])
-        pairs = m * (m - 1) / 2
-        part = value[here] * m + slope[here] * pairs
-        held = total[here] + part
-        weighed = (
-            moment[here]
-            + (nodes[here] + 1) * part
-            + value[here] * pairs
-            + slope[here] * (pairs * (2 * m - 1) / 3)
-        )
-        m = float(p + o - nodes[there])
-        pairs = m * (m - 1) / 2
-        part = value[there] * m + slope[there] * pairs
-        held = total[there] + part - held
-        weighed = (
-            moment[there]
-            + (nodes[there] + 1) * part
-            + value[there] * pairs
-            + slope[there] * (pairs * (2 * m - 1) / 3)
-        ) - weighed
+        part, off = _sums(value[here], slope[here], p - nodes[here])
+        held = -total[here] - part
+        weighed = -moment[here] - (nodes[here] + 1) * part - off
+        part, off = _sums(value[there], slope[there], p + o - nodes[there])
+        held += total[there] + part
+        weighed += moment[there] + (nodes[there] + 1) * part + off
         cost = p + o + (s - p) * held + weighed
         best = cost
         begin = end = p
@@ -189,32 +176,26 @@ def piece_loads(
         base[a] += w * tokens
         count[b + 1] -= w
         base[b + 1] -= w * tokens
-        m = float(p - nodes[a])
-        c = tokens + nodes[a] + 1
-        pairs = m * (m - 1) / 2
-        load[a] -= w * (c * m + pairs)
-        moment[a] -= w * (c * pairs + pairs * (2 * m - 1) / 3)
-        # Steps q + 1 .. the end of piece b, by the difference of two sums from its beginning.
-        c = tokens + nodes[b] + 1
+        part, off = _sums(tokens + nodes[a] + 1, 1.0, p - nodes[a])
+        load[a] -= w * part
+        moment[a] -= w * off
         if b < pieces - 1:
-            m = float(nodes[b + 1] - nodes[b])
-            pairs = m * (m - 1) / 2
-            load[b] -= w * (c * m + pairs)
-            moment[b] -= w * (c * pairs + pairs * (2 * m - 1) / 3)
-            m = float(q - nodes[b])
-            pairs = m * (m - 1) / 2
-            load[b] += w * (c * m + pairs)
-            moment[b] += w * (c * pairs + pairs * (2 * m - 1) / 3)
+            # Steps q + 1 .. the end of the piece: up to the end less up to q.
+            part, off = _sums(tokens + nodes[b] + 1, 1.0, nodes[b + 1] - nodes[b])
+            load[b] -= w * part
+            moment[b] -= w * off
+            part, off = _sums(tokens + nodes[b] + 1, 1.0, q - nodes[b])
+            load[b] += w * part
+            moment[b] += w * off
     held_by = 0.0
     held = 0.0
     for j in range(pieces - 1):
         held_by += count[j]
         held += base[j]
-        m = float(nodes[j + 1] - nodes[j])
-        c = held + held_by * (nodes[j] + 1)
-        pairs = m * (m - 1) / 2
-        load[j] += c * m + held_by * pairs
-        moment[j] += c * pairs + held_by * (pairs * (2 * m - 1) / 3)
+        steps = nodes[j + 1] - nodes[j]
+        part, off = _sums(held + held_by * (nodes[j] + 1), held_by, steps)
+        load[j] += part
+        moment[j] += off
     load[pieces - 1] = 0.0
     moment[pieces - 1] = 0.0
 

@@ -118,7 +118,6 @@ def ascend(
         return stop is not None and bool(stop(done, latency, None))
 
     groups = groups_of(instance, SAMPLE, seed)
-    sampled = len(groups.weight) == SAMPLE < len(instance)
     reach = beyond(instance, last)
     nodes = quadratic_nodes(last, COARSE_PIECES)
     dual = Dual(groups, instance.kv_tokens, nodes, reach)
@@ -129,7 +128,7 @@ def ascend(
         stopped,
     )
     candidates = [rounded(instance, nodes, *dual.pieces(prices))]
-    if not sampled:
+    if not groups.sampled:
         pieces = max(COARSE_PIECES, FINE_PIECES_BY_GROUPS // len(groups.weight))
         fine = quadratic_nodes(last, pieces)
         dual = Dual(groups, instance.kv_tokens, fine, reach)
@@ -162,9 +161,9 @@ def quadratic_nodes(horizon: int, pieces: int) -> IntArray:
 
 
 def fluid_prices(instance: Instance, nodes: IntArray) -> FloatArray:
-    """Count the unfinished at each node, over M, if volumes are worked off at M a step, least first.
+    """Count the unfinished at each node, over M, in the fluid schedule: volumes one by one.
 
-    Releases are not looked at.
+    M token-steps a step are worked off, the least volume first; releases are not looked at.
     """
     completions = np.cumsum(np.sort(instance.volume)) / instance.kv_tokens
     unfinished = len(instance) - np.searchsorted(completions, nodes, side="right")
@@ -172,7 +171,7 @@ def fluid_prices(instance: Instance, nodes: IntArray) -> FloatArray:
 
 
 def unfinished_prices(instance: Instance, schedule: Schedule, nodes: IntArray) -> FloatArray:
-    """Count the released and unfinished at each node, over M, made to fall: the largest from there."""
+    """Count the released and unfinished over M: the most there are at each node or later."""
     completions = np.sort(schedule.starts + instance.output_tokens)
     released = np.searchsorted(np.sort(instance.release), nodes, side="right")
     waiting = released - np.searchsorted(completions, nodes, side="right")

@@ -12,12 +12,13 @@ from sortedf.model.instance import IntArray
 
 
 class Groups(NamedTuple):
-    """Requests with how often each counts; shape (groups,) each."""
+    """Requests with how often each counts; shape (groups,) each. All of them, or a sample."""
 
     prompt_tokens: IntArray
     output_tokens: IntArray
     release: IntArray
     weight: FloatArray
+    sampled: bool
 
 
 def groups_of(instance: Instance, most: int, seed: int) -> Groups:
@@ -35,10 +36,10 @@ def groups_of(instance: Instance, most: int, seed: int) -> Groups:
     if np.count_nonzero(new) > most:
         offset = 0.5 if seed == 0 else np.random.PCG64(seed).random_raw() / 2**64
         drawn = np.minimum((np.arange(most) + offset) * (n / most), n - 1).astype(np.int64)
-        return Groups(s[drawn], o[drawn], a[drawn], np.full(most, n / most))
+        return Groups(s[drawn], o[drawn], a[drawn], np.full(most, n / most), sampled=True)
     first = np.flatnonzero(new)
     weight = np.diff(np.append(first, n)).astype(np.float64)
-    return Groups(s[first], o[first], a[first], weight)
+    return Groups(s[first], o[first], a[first], weight, sampled=False)
 
 
 class Dual:
@@ -81,20 +82,20 @@ class Dual:
 
     def __call__(self, at_nodes: FloatArray) -> tuple[float, FloatArray]:
         """Bound and supergradient at prices of shape (K + 1,); O(groups K)."""
-        s, o, a, weight = self.groups
+        s, o, a, weight, _ = self.groups
         value, slope = self._value[:-1], self._slope[:-1]
         value[:], slope[:] = self.pieces(at_nodes)
         found = (self._least, self._earliest, self._latest)
         self.cells = cheapest_starts(self._nodes, self._value, self._slope, s, o, a, *found, 0.0)
         piece_loads(self._nodes, s, o, weight, self._earliest, self._load, self._moment)
-        paid = self.kv_tokens * float(value @ self.steps + slope @ self.pairs)
+        paid = self.kv_tokens * float(np.sum(value * self.steps + slope * self.pairs))
         by_value = self._load[:-1] - self.kv_tokens * self.steps
         by_slope = self._moment[:-1] - self.kv_tokens * self.pairs
         tilt = (by_value + by_slope) / self.steps
         gradient = np.zeros(len(at_nodes))
         gradient[:-1] = by_value - tilt
         gradient[1:] += tilt
-        return float(self._least @ weight) - paid, gradient
+        return float(np.sum(self._least * weight)) - paid, gradient
 
 
 class Decrements:

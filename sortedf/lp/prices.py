@@ -253,7 +253,10 @@ def rounded(
     grid = np.append(nodes, beyond(instance, int(nodes[-1])))
     denominator = LARGEST_DENOMINATOR
     while denominator > 1 and (
-        largest_number(instance, grid, int(highest * denominator) + len(nodes), denominator) >= FITS
+        largest_number(
+            instance, grid, int(highest * denominator) + int(steps.max()) + 2, denominator
+        )
+        >= FITS
     ):
         denominator //= 2
     numerator = np.rint(value * denominator).astype(np.int64)
