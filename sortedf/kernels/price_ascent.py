@@ -93,16 +93,17 @@ def cheapest_starts(
                 # The root of first + x second + x (x - 1) / 2 third at which it rises.
                 b = second - third / 2
                 square = b * b - 2 * third * first
-                x = 0.0
-                if square > 0.0:
+                x = -1.0
+                if square >= 0.0:
                     root = sqrt(square)
                     if b > 0.0:
                         x = -2 * first / (b + root)
                     elif third > 0.0:
                         x = (root - b) / third
-                if 0.0 < x < h - 1:
-                    k = int(x)
-                    for _ in range(3):
+                if -0.5 < x < h - 0.5:
+                    # The least is at the first integer from x on, and at the next one if x is
+                    # whole; one before them is taken in against the rounding of x.
+                    for k in range(max(int(x), 1), min(int(x) + 3, h)):
                         c = cost + k * (first + (k - 1) * 0.5 * (second + (k - 2) * (third / 3)))
                         if c <= limit:
                             end = p + k
@@ -111,7 +112,6 @@ def cheapest_starts(
                                     begin = p + k
                                 best = c
                                 limit = best + tolerance * best
-                        k += 1
             cost += h * (first + (h - 1) * 0.5 * (second + (h - 2) * (third / 3)))
             held += h * ((lb - la) - (h - 1) * 0.5 * third)
             p += h
