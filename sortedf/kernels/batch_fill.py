@@ -21,6 +21,12 @@ WEIGHT_UNIT = 1 << 12
 
 
 @jit
+def order_by(cost: IntArray) -> IntArray:
+    """Positions by cost ascending, ties by position."""
+    return np.argsort(cost, kind="mergesort")
+
+
+@jit
 def compare_fractions(a: int, b: int, c: int, d: int) -> int:
     """Sign of a / b - c / d for a, c >= 0 and b, d >= 1, exact: no product that could overflow.
 
@@ -85,13 +91,13 @@ def fill_batch(
     prompt_tokens, output_tokens
         s and o of all requests by output ascending, int64 of shape (n,).
     left
-        Positions that may be taken, ascending.
+        Positions that may be taken, ascending, at least one.
     widest
         Requests with a longer prompt are set aside; at least one must not be.
     kv_tokens
         The budget M; each request fits alone.
     batch
-        Receives the positions taken, shape at least that of ``left``.
+        Receives the positions taken, shape at least that of ``left``, or (M // (1 + o_first),).
 
     Returns
     -------
@@ -110,9 +116,11 @@ def fill_batch(
     F that this allows lies at either end of the range of counts; the scan ends when it is no better
     than the best so far. Derived for this project.
     """
-    slope = np.empty(len(left), np.int64)
-    offset = np.empty(len(left), np.int64)
-    since = np.empty(len(left), np.int64)  # count from which a line is above the one below it
+    # Each of a batch holds at least 1 + o_first tokens at step o_first.
+    size = min(len(left), kv_tokens // (1 + output_tokens[left[0]]))
+    slope = np.empty(size, np.int64)
+    offset = np.empty(size, np.int64)
+    since = np.empty(size, np.int64)  # count from which a line is above the one below it
     lines = at = 0
     count = total = held = 0
     best_count = best_total = 0
@@ -163,14 +171,13 @@ def take_cheapest(
     positions ascending. The peak usage only grows with the batch: O(n log n) by bisection.
     """
     n = len(output_tokens)
-    order = np.argsort(output_tokens * WEIGHT_UNIT + prompt_tokens * weight, kind="mergesort")
+    order = order_by(output_tokens * WEIGHT_UNIT + prompt_tokens * weight)
     inside = np.zeros(n, np.bool_)
-    inside[order[0]] = True
     fits, fails = 1, n + 1
     while fails - fits > 1:
         middle = (fits + fails) // 2
-        inside[:] = False
-        inside[order[:middle]] = True
+        for rank in range(n):
+            inside[order[rank]] = rank < middle
         if peak_tokens(prompt_tokens, output_tokens, inside) <= kv_tokens:
             fits = middle
         else:
@@ -181,4 +188,6 @@ def take_cheapest(
         total += output_tokens[order[count - 1]]
         if is_better(total, count, best_total, best_count):
             best_count, best_total = count, total
-    return np.sort(order[:best_count])
+    for rank in range(n):
+        inside[order[rank]] = rank < best_count
+    return np.flatnonzero(inside)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sortedf.kernels.batch_fill import BoolArray, IntArray
+from sortedf.kernels.batch_fill import BoolArray, IntArray, order_by
 from sortedf.kernels.jit import jit
 
 FloatArray = npt.NDArray[np.float64]
@@ -15,12 +15,6 @@ FAR = 2**62
 
 INERTIA = 0.5
 """Share of the direction before in the next one, which keeps the ascent from zigzagging."""
-
-
-@jit
-def order_by(cost: IntArray) -> IntArray:
-    """Positions by cost ascending, ties by position."""
-    return np.argsort(cost, kind="mergesort")
 
 
 @jit
@@ -96,13 +90,14 @@ def raise_bounds(
     -----
     Polyak's step toward a level above the best bound, which comes halfway nearer when it seems out
     of reach, until it is half a token away. The prices move as floats, which only steer: a bound is
-    computed in integers from the rounded prices, and holds whatever they are. O(n) a round, and
-    O(n log n) for each better bound.
+    computed in integers from the rounded prices, and holds whatever they are. O(n log n) a
+    round.
     """
     n = len(output_tokens)
     point = price.astype(np.float64)
     trial = np.empty(n, np.int64)
     direction = np.zeros(n, np.float64)
+    inside = np.empty(n, np.bool_)
     best = np.int64(-1)
     level = -1.0
     stalled = 0
@@ -114,17 +109,17 @@ def raise_bounds(
             trial[i] = np.int64(point[i])
         paid = kv_tokens * trial.sum()
         cost = reduced_costs(prompt_tokens, output_tokens, trial, scale)
-        inside = choose_least(cost, count)
+        order = order_by(cost)
         here = -paid
-        for i in range(n):
-            if inside[i]:
-                here += cost[i]
+        for rank in range(n):
+            inside[order[rank]] = rank < count
+            if rank < count:
+                here += cost[order[rank]]
         if here > best:
             best = here
             stalled = 0
             price[:] = trial
             found = -paid
-            order = order_by(cost)
             for size in range(1, n + 1):
                 found += cost[order[size - 1]]
                 bounds[size] = max(bounds[size], found)
@@ -150,22 +145,6 @@ def raise_bounds(
         for i in range(n):
             point[i] = max(0.0, point[i] + step * direction[i])
     return best
-
-
-@jit
-def choose_least(cost: IntArray, count: int) -> BoolArray:
-    """Mask of the ``count`` least costs, ties by position, expected O(n)."""
-    n = len(cost)
-    last = np.partition(cost, count - 1)[count - 1]
-    inside = cost < last
-    missing = count - np.sum(inside)
-    for i in range(n):
-        if missing == 0:
-            break
-        if cost[i] == last:
-            inside[i] = True
-            missing -= 1
-    return inside
 
 
 @jit

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sortedf.kernels.batch_fill import IntArray
-from sortedf.kernels.batch_prices import FAR, order_by, reduced_costs
+from sortedf.kernels.batch_fill import IntArray, order_by
+from sortedf.kernels.batch_prices import FAR, reduced_costs
 from sortedf.kernels.jit import jit
 
 OUT, FREE, IN = 0, 1, 2
@@ -63,14 +63,14 @@ def search_size(
     kind = _fix(cost, count, most * scale + paid)
     if len(kind) == 0:
         return NOT_FOUND, nobody, 0
-    items = np.flatnonzero(kind)[::-1]
-    forced = np.sum(kind == IN)
-    picks = count - forced
-    sums = _least_sums(cost, kind, items, picks)
+    forced = 0
     rest = np.int64(0)  # reduced costs of those still to be taken in any case
-    for i in items:
+    for i in range(len(kind)):
         if kind[i] == IN:
+            forced += 1
             rest += cost[i]
+    picks = count - forced
+    sums = _least_sums(cost, kind, picks)
 
     # States by picks made; those of g picks are the columns first[g] .. first[g + 1], S ascending.
     states = np.zeros((4, 64), np.int64)
@@ -82,7 +82,9 @@ def search_size(
     used = done = row = 0
     best, batch = NOT_FOUND, nobody
     allowed = most * scale + paid
-    for i in items:
+    for i in range(len(kind) - 1, -1, -1):
+        if kind[i] == OUT:
+            continue
         width = first[picks + 1]
         if kind[i] == IN:
             rest -= cost[i]
@@ -196,18 +198,20 @@ def _fix(cost: IntArray, count: int, allowed: int) -> IntArray:
 
 
 @jit
-def _least_sums(cost: IntArray, kind: IntArray, items: IntArray, picks: int) -> IntArray:
+def _least_sums(cost: IntArray, kind: IntArray, picks: int) -> IntArray:
     """Least sum of q reduced costs among the free requests from the r-th on, in row r, column q.
 
-    Shape (free + 1, picks + 1); ``FAR`` where there are not enough of them.
+    By output descending. Shape (free + 1, picks + 1); ``FAR`` where there are not enough of them.
     """
-    free = np.sum(kind == FREE)
-    sums = np.full((free + 1, picks + 1), FAR, np.int64)
-    sums[free, 0] = 0
-    least = np.empty(free, np.int64)
+    row = 0
+    for i in range(len(kind)):
+        if kind[i] == FREE:
+            row += 1
+    sums = np.full((row + 1, picks + 1), FAR, np.int64)
+    sums[row, 0] = 0
+    least = np.empty(row, np.int64)
     size = 0
-    row = free
-    for i in items[::-1]:
+    for i in range(len(kind)):
         if kind[i] != FREE:
             continue
         place = size

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from sortedf.kernels.batch_fill import BoolArray, IntArray, fill_batch, is_better, take_cheapest
+from sortedf.kernels.batch_fill import (
+    BoolArray,
+    IntArray,
+    fill_batch,
+    is_better,
+    order_by,
+    take_cheapest,
+)
 from sortedf.kernels.batch_prices import choose_scale, raise_bounds
 from sortedf.kernels.batch_search import NOT_FOUND, TOO_MANY, search_size
 from sortedf.kernels.batch_swap import improve_batch
@@ -104,7 +111,7 @@ def select_by_swaps(
     """
     n = len(output_tokens)
     everyone = np.arange(n)
-    by_prompt = np.argsort(-prompt_tokens, kind="mergesort")
+    by_prompt = order_by(-prompt_tokens)
     inside = np.empty(n, np.bool_)
     batch = np.empty(n, np.int64)
     best = batch[:0]
@@ -113,9 +120,7 @@ def select_by_swaps(
         if start < quantiles:
             above = n - ((start + 1) * n + quantiles - 1) // quantiles
             widest = prompt_tokens[by_prompt[above]]
-            count, _ = fill_batch(
-                prompt_tokens, output_tokens, everyone, widest, kv_tokens, batch
-            )
+            count, _ = fill_batch(prompt_tokens, output_tokens, everyone, widest, kv_tokens, batch)
             begin = batch[:count]
         else:
             begin = take_cheapest(
@@ -132,9 +137,12 @@ def select_by_swaps(
     return best
 
 
-@jit
 def select_exactly(
-    prompt_tokens: IntArray, output_tokens: IntArray, kv_tokens: int, start: IntArray, max_nodes: int
+    prompt_tokens: IntArray,
+    output_tokens: IntArray,
+    kv_tokens: int,
+    start: IntArray,
+    max_nodes: int,
 ) -> IntArray:
     """Feasible batch of least F; of equal ones, one with the most requests.
 
@@ -164,50 +172,40 @@ def select_exactly(
     leaves a range in which the states would be many.
     """
     n = len(output_tokens)
-    scale = choose_scale(output_tokens.sum(), n)
+    everything = int(output_tokens.sum())
+    scale = choose_scale(everything, n)
     best = start
     total = output_tokens[start].sum()
     bounds = np.zeros(n + 1, np.int64)
-    slot = np.full(n + 1, -1, np.int64)  # row of the prices found for a size
-    prices = np.zeros((8, n), np.int64)
-    rows = 0
+    known = np.zeros(n + 1, np.bool_)  # sizes with prices of their own
+    prices: dict[int, IntArray] = {}
     size = len(start)
     while size > 0:
-        if rows == len(prices):
-            wider = np.empty((2 * rows, n), np.int64)
-            wider[:rows] = prices
-            prices = wider
-        price = prices[rows]
-        near = _nearest(slot, size)
-        if near > 0:
-            price[:] = prices[slot[near]]
-        else:
-            price[:] = 0
+        near = _nearest(known, size)
+        prices[size] = prices[near].copy() if near > 0 else np.zeros(n, np.int64)
+        known[size] = True
+        most = _most_total(size, total, len(best), everything)
         raise_bounds(
             prompt_tokens,
             output_tokens,
             kv_tokens,
             size,
-            _most_total(size, total, len(best), output_tokens),
+            most,
             scale,
-            SCREEN[0],
-            SCREEN[1],
-            price,
+            *SCREEN,
+            prices[size],
             bounds,
         )
-        slot[size] = rows
-        rows += 1
-        size = _middle_open(bounds, slot, scale, total, len(best), output_tokens)
-
+        size = _middle_open(bounds, known, scale, total, len(best), everything)
     polished = np.zeros(n + 1, np.bool_)
     closed = np.zeros(n + 1, np.bool_)
     searched = False
     while True:
-        size = _least_open(bounds, closed, scale, total, len(best), output_tokens)
+        size = _least_open(bounds, closed, scale, total, len(best), everything)
         if size == 0:
             return best
-        most = _most_total(size, total, len(best), output_tokens)
-        price = prices[slot[size]]
+        most = _most_total(size, total, len(best), everything)
+        price = prices[size]
         if not polished[size]:
             polished[size] = True
             raise_bounds(
@@ -217,8 +215,7 @@ def select_exactly(
                 size,
                 most,
                 scale,
-                POLISH[0],
-                POLISH[1],
+                *POLISH,
                 price,
                 bounds,
             )
@@ -249,7 +246,7 @@ def _least_open(
     scale: int,
     best_total: int,
     best_count: int,
-    output_tokens: IntArray,
+    everything: int,
 ) -> int:
     """Find the open size of least bound on F, and close those that no better batch can have.
 
@@ -261,7 +258,7 @@ def _least_open(
         if closed[k]:
             continue
         least = -(-bounds[k] // scale)
-        if least > _most_total(k, best_total, best_count, output_tokens):
+        if least > _most_total(k, best_total, best_count, everything):
             closed[k] = True
         elif size == 0 or is_better(least, k, lowest, size):
             size, lowest = k, least
@@ -269,17 +266,16 @@ def _least_open(
 
 
 @jit
-def _most_total(size: int, best_total: int, best_count: int, output_tokens: IntArray) -> int:
+def _most_total(size: int, best_total: int, best_count: int, everything: int) -> int:
     """Greatest sum of outputs with which a batch of this size is better than the best known.
 
     The greatest u with u / size^2 < best_total / best_count^2, or equal for a larger batch; never
-    more than all outputs together. For n up to 2^15 no product overflows.
+    more than ``everything``, the sum of all outputs. For n up to 2^15 no product overflows.
     """
     square = best_count * best_count
     whole, part = best_total // square, best_total % square
-    everything = output_tokens.sum()
     if whole > everything // (size * size):
-        return everything  # type: ignore[no-any-return]
+        return everything
     scaled = part * size * size
     most = whole * size * size + scaled // square
     if scaled % square == 0 and size <= best_count:
@@ -288,11 +284,11 @@ def _most_total(size: int, best_total: int, best_count: int, output_tokens: IntA
 
 
 @jit
-def _nearest(slot: IntArray, size: int) -> int:
-    """The size nearest to this one that has a slot; 0 if none has."""
-    for distance in range(len(slot)):
+def _nearest(known: BoolArray, size: int) -> int:
+    """Find the known size nearest to this one; 0 if none is known."""
+    for distance in range(len(known)):
         for near in (size - distance, size + distance):
-            if 0 < near < len(slot) and slot[near] >= 0:
+            if 0 < near < len(known) and known[near]:
                 return near
     return 0
 
@@ -300,17 +296,18 @@ def _nearest(slot: IntArray, size: int) -> int:
 @jit
 def _middle_open(
     bounds: IntArray,
-    slot: IntArray,
+    known: BoolArray,
     scale: int,
     best_total: int,
     best_count: int,
-    output_tokens: IntArray,
+    everything: int,
 ) -> int:
-    """Of the sizes without a slot that a better batch may have, the middle one; 0 if none is."""
-    n = len(output_tokens)
-    is_open = np.zeros(n + 1, np.bool_)
-    for size in range(1, n + 1):
-        most = _most_total(size, best_total, best_count, output_tokens)
-        is_open[size] = slot[size] < 0 and bounds[size] <= most * scale
-    sizes = np.flatnonzero(is_open)
-    return sizes[len(sizes) // 2] if len(sizes) > 0 else 0
+    """Of the unknown sizes that a better batch may have, the middle one; 0 if there is none."""
+    sizes = np.empty(len(known), np.int64)
+    found = 0
+    for size in range(1, len(known)):
+        most = _most_total(size, best_total, best_count, everything)
+        if not known[size] and bounds[size] <= most * scale:
+            sizes[found] = size
+            found += 1
+    return sizes[found // 2] if found > 0 else 0
