@@ -25,7 +25,7 @@ SAMPLE = 2000
 """Most different requests that the ascent looks at; of more, a sample."""
 
 COARSE_PIECES = 200
-COARSE_ITERATIONS = 100
+COARSE_ITERATIONS = 150
 
 FINE_PIECES_BY_GROUPS = 1_600_000
 """Pieces times groups of the fine grid, unless one piece a step is less."""
@@ -185,7 +185,7 @@ def _coarse(
     function = Decrements(dual)
     tried = [scale * prices for prices in starts for scale in SCALES]
     falls = function.of(max(tried, key=lambda prices: dual(prices)[0]))
-    step = 0.3 * float(falls.mean())
+    step = 0.1 * float(falls.mean())
     return function.at_nodes(adam(function, falls, step, iterations, stopped))
 
 

@@ -24,8 +24,8 @@ class Groups(NamedTuple):
 def groups_of(instance: Instance, most: int, seed: int) -> Groups:
     """Gather equal requests; if there are more than ``most`` different ones, draw a sample.
 
-    In the order of release and volume every k-th request is drawn and counts k times, the first by
-    the seed (seed 0: the middle one of the first k). O(n log n).
+    In the order of release and volume one of every k requests is drawn and counts k times: the
+    middle one for seed 0, else any. O(n log n).
     """
     s, o, a = instance.prompt_tokens, instance.output_tokens, instance.release
     order = np.lexsort((o, instance.volume, a))
@@ -34,7 +34,7 @@ def groups_of(instance: Instance, most: int, seed: int) -> Groups:
     new = np.ones(n, np.bool_)
     new[1:] = (s[1:] != s[:-1]) | (o[1:] != o[:-1]) | (a[1:] != a[:-1])
     if np.count_nonzero(new) > most:
-        offset = 0.5 if seed == 0 else np.random.PCG64(seed).random_raw() / 2**64
+        offset = 0.5 if seed == 0 else np.random.PCG64(seed).random_raw(most) / 2**64
         drawn = np.minimum((np.arange(most) + offset) * (n / most), n - 1).astype(np.int64)
         return Groups(s[drawn], o[drawn], a[drawn], np.full(most, n / most), sampled=True)
     first = np.flatnonzero(new)

@@ -1,0 +1,208 @@
+"""Branching on start times, each node bounded by prices: a tree whose leaves are price vectors.
+
+A node holds a window of starts for each request and bounds the schedules within the windows by the
+price bound (:mod:`sortedf.kernels.exact_prices`), its prices raised from its parent's. It is split
+by one request and one step: started by then, or later. The least bound of the open nodes bounds
+every schedule, and where it reaches the best value known, that is optimal. Starts whose cost is
+further above the least than the node's bound is below the value to beat are cut off ("reduced cost
+fixing"). Derived for this project; branching on start times is the usual way for time-indexed
+programs.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from sortedf.kernels import exact_prices
+from sortedf.model import Instance
+from sortedf.model.instance import IntArray
+
+FloatArray = npt.NDArray[np.float64]
+
+ROOT_ROUNDS = 20
+ROUND = 100
+"""The root's ascent: so many rounds of so many evaluations."""
+
+NODE_EVALUATIONS = 100
+NODE_RATE = 0.01
+"""Evaluations of a node below the root, from its parent's prices; first step of a price, relative
+to the highest price guessed."""
+
+
+MOST_STEPS = 1 << 16
+"""Longest horizon, in steps, for which there is a price a step."""
+
+
+class Step(NamedTuple):
+    """What one step of the search brings.
+
+    ``bound`` on every schedule, if none known is better than the value to beat; ``order``: the
+    requests by their mean start in the node, from which a schedule can be made; ``only``: where the
+    windows leave but one schedule, its starts, feasible or not.
+    """
+
+    bound: Fraction
+    order: IntArray
+    only: IntArray | None = None
+
+
+def horizon_of(instance: Instance) -> int:
+    """Step by which some best schedule has completed everything: max a + sum o.
+
+    Once all are released something runs at every step of it: an idle step could be left out.
+    """
+    return int(instance.release.max() + instance.output_tokens.sum())
+
+
+class Node(NamedTuple):
+    """Open node: scaled bound, a number that breaks ties, windows, prices, where to split."""
+
+    bound: int
+    number: int
+    low: IntArray
+    high: IntArray
+    prices: IntArray
+    request: int = 0
+    at: int = 0
+
+
+class Branching:
+    """Best-first search; ``steps`` goes on until nothing is open.
+
+    Parameters
+    ----------
+    instance
+        Requests that each fit the budget.
+    starts
+        Of a feasible schedule; prices start from the number of its unfinished requests.
+    value
+        What its schedules are to beat, kept up to date by the caller: total latency, steps.
+    """
+
+    def __init__(self, instance: Instance, starts: IntArray, value: int) -> None:
+        self.instance = instance
+        self.value = value
+        completions = starts + instance.output_tokens
+        horizon = horizon_of(instance)
+        unfinished = len(instance) - np.searchsorted(
+            np.sort(completions), np.arange(horizon + 1), "left"
+        )
+        # A price is about (unfinished requests) / M; all sums stay far below 2^62.
+        self.scale = 1 << 20
+        guess = 0.95 * unfinished * self.scale / instance.kv_tokens
+        self.prices: IntArray = np.rint(guess).astype(np.int64)
+        self.rate = float(guess.max())
+        self.released = int(instance.release.sum())
+        self._only: IntArray | None = None
+
+    def steps(self) -> Iterator[Step]:
+        """Yield after every few ms of work; the bounds rise, the last one is the value.
+
+        Before it goes on, the caller may lower ``value``.
+        """
+        instance = self.instance
+        n = len(instance)
+        low = instance.release.astype(np.int64)
+        high: IntArray = len(self.prices) - 1 - instance.output_tokens
+        prices = self.prices
+        mean, spread = np.empty(n), np.empty(n)
+        bound = np.iinfo(np.int64).min
+        rate = 0.1 * self.rate
+        for _ in range(ROOT_ROUNDS):
+            bound = self._ascend(low, high, prices, ROUND, rate, 0.6 * rate, mean, spread)
+            if bound <= self._most():
+                self._shrink(low, high, prices, bound)
+                # Steps that no window reaches any more need no prices.
+                prices = prices[: int((high + instance.output_tokens).max()) + 1].copy()
+            rate *= 0.6
+            yield Step(self._exact(bound), np.argsort(mean, kind="stable"))
+        heap: list[Node] = []
+        number = 0
+        self._open(heap, Node(bound, number, low, high, prices), mean, spread)
+        while heap:
+            parent = heapq.heappop(heap)
+            for left in (True, False):
+                low, high = parent.low.copy(), parent.high.copy()
+                prices = parent.prices.copy()
+                if left:
+                    high[parent.request] = parent.at
+                else:
+                    low[parent.request] = parent.at + 1
+                rate = NODE_RATE * self.rate
+                bound = self._ascend(
+                    low, high, prices, NODE_EVALUATIONS, rate, 0.1 * rate, mean, spread
+                )
+                number += 1
+                child = Node(bound, number, low, high, prices)
+                self._open(heap, child, mean, spread)
+                least = heap[0].bound if heap else self._most() + self.scale
+                if left:
+                    least = min(least, parent.bound)
+                yield Step(self._exact(least), np.argsort(mean, kind="stable"), self._only)
+                self._only = None
+        yield Step(Fraction(self.value), np.argsort(mean, kind="stable"))
+
+    def _ascend(
+        self,
+        low: IntArray,
+        high: IntArray,
+        prices: IntArray,
+        evaluations: int,
+        first_rate: float,
+        last_rate: float,
+        mean: FloatArray,
+        spread: FloatArray,
+    ) -> int:
+        return exact_prices.ascend(
+            self.instance.prompt_tokens,
+            self.instance.output_tokens,
+            self.instance.kv_tokens,
+            low,
+            high,
+            prices,
+            self.scale,
+            evaluations,
+            first_rate,
+            last_rate,
+            mean,
+            spread,
+        )
+
+    def _shrink(self, low: IntArray, high: IntArray, prices: IntArray, bound: int) -> None:
+        exact_prices.shrink(
+            self.instance.prompt_tokens,
+            self.instance.output_tokens,
+            low,
+            high,
+            prices,
+            self.scale,
+            self._most() - bound,
+        )
+
+    def _open(self, heap: list[Node], node: Node, mean: FloatArray, spread: FloatArray) -> None:
+        """Put a node among the open ones, unless nothing in it can be better than the value."""
+        if node.bound > self._most():
+            return
+        self._shrink(node.low, node.high, node.prices, node.bound)
+        width = node.high - node.low
+        if not width.any():
+            self._only = node.low
+            return
+        # A start that moves a lot holds much memory in two places at once.
+        weight = np.where(width > 0, (spread + 1e-3) * self.instance.volume, -1.0)
+        request = int(np.argmax(weight))
+        at = int(np.clip(np.floor(mean[request]), node.low[request], node.high[request] - 1))
+        heapq.heappush(heap, node._replace(request=request, at=at))
+
+    def _most(self) -> int:
+        """Scaled sum of completions that a better schedule has at most."""
+        return self.scale * (self.value - 1 + self.released)
+
+    def _exact(self, bound: int) -> Fraction:
+        return Fraction(min(bound, self._most() + self.scale), self.scale) - self.released
