@@ -57,7 +57,7 @@ def is_better(total: int, count: int, best_total: int, best_count: int) -> bool:
     if best_count == 0:
         return count > 0
     sign = compare_fractions(total, count * count, best_total, best_count * best_count)
-    return sign < 0 or (sign == 0 and count > best_count)  # type: ignore[no-any-return]
+    return sign < 0 or (sign == 0 and count > best_count)
 
 
 @jit
@@ -107,10 +107,10 @@ def fill_batch(
     Notes
     -----
     With k requests and S prompt tokens taken, the usage at the output t_b of the b-th one is
-    S + k t_b - (what had been taken before it, S_b + b t_b): S plus a line in k of slope t_b. Slopes
-    ascend, so that the lines' upper envelope is a stack and the greatest one moves only forward:
-    O(1) amortised for a request. One more request adds s and t_b everywhere: it fits iff s is at
-    most ``room``, whatever its output.
+    S + k t_b - (what had been taken before it, S_b + b t_b): S plus a line in k of slope t_b.
+    Slopes ascend, so that the lines' upper envelope is a stack and the greatest one moves only
+    forward: O(1) amortised for a request. One more request adds s and t_b everywhere: it fits iff
+    s is at most ``room``, whatever its output.
 
     Each one more takes at least 1 + o_first of the room, and has at least the present o. The least
     F that this allows lies at either end of the range of counts; the scan ends when it is no better
@@ -165,7 +165,7 @@ def fill_batch(
 def take_cheapest(
     prompt_tokens: IntArray, output_tokens: IntArray, weight: int, kv_tokens: int
 ) -> IntArray:
-    """Batch of the least ``o + weight s / WEIGHT_UNIT``: as many as fit, of those the best beginning.
+    """Take the least ``o + weight s / WEIGHT_UNIT``, as many as fit; of those the best beginning.
 
     ``prompt_tokens``, ``output_tokens``: shape (n,), by output ascending, each fits alone. Returns
     positions ascending. The peak usage only grows with the batch: O(n log n) by bisection.
@@ -182,7 +182,7 @@ def take_cheapest(
             fits = middle
         else:
             fails = middle
-    total = best_total = np.int64(0)
+    total = best_total = 0
     best_count = 0
     for count in range(1, fits + 1):
         total += output_tokens[order[count - 1]]

@@ -98,7 +98,7 @@ def raise_bounds(
     trial = np.empty(n, np.int64)
     direction = np.zeros(n, np.float64)
     inside = np.empty(n, np.bool_)
-    best = np.int64(-1)
+    best = -1
     level = -1.0
     stalled = 0
     for _ in range(rounds):

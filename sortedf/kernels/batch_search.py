@@ -36,7 +36,7 @@ def search_size(
     scale: int,
     max_nodes: int,
 ) -> tuple[int, IntArray, int]:
-    """Feasible batch of ``count`` requests with the least sum of outputs, if it is at most ``most``.
+    """Find the batch of ``count`` requests of least sum of outputs, if that is at most ``most``.
 
     Parameters
     ----------
@@ -54,8 +54,9 @@ def search_size(
     Returns
     -------
     tuple
-        Sum of outputs, positions ascending, shape (count,), and takings remembered at the end. The sum is
-        ``NOT_FOUND`` when there is no such batch, ``TOO_MANY`` when the search was given up.
+        Sum of outputs, positions ascending, shape (count,), and takings remembered at the end.
+        The sum is ``NOT_FOUND`` when there is no such batch, ``TOO_MANY`` when the search was
+        given up.
     """
     nobody = np.empty(0, np.int64)
     cost = reduced_costs(prompt_tokens, output_tokens, price, scale)

@@ -63,8 +63,8 @@ def select_by_quantiles(
     drawn.sort()
     best = np.empty(m, np.int64)
     batch = np.empty(m, np.int64)
-    best_count = best_total = np.int64(0)
-    widest = np.int64(-1)
+    best_count = best_total = 0
+    widest = -1
     for q in range(1, quantiles + 1):
         quantile = drawn[(q * size + quantiles - 1) // quantiles - 1]
         if quantile == widest:
@@ -115,7 +115,7 @@ def select_by_swaps(
     inside = np.empty(n, np.bool_)
     batch = np.empty(n, np.int64)
     best = batch[:0]
-    best_count = best_total = np.int64(0)
+    best_count = best_total = 0
     for start in range(quantiles + len(weights)):
         if start < quantiles:
             above = n - ((start + 1) * n + quantiles - 1) // quantiles
@@ -129,8 +129,11 @@ def select_by_swaps(
         inside[:] = False
         inside[begin] = True
         improve_batch(prompt_tokens, output_tokens, by_prompt, inside, kv_tokens)
-        count = np.sum(inside)
-        total = np.sum(output_tokens[inside])
+        count = total = 0
+        for i in range(n):
+            if inside[i]:
+                count += 1
+                total += output_tokens[i]
         if is_better(total, count, best_total, best_count):
             best_count, best_total = count, total
             best = np.flatnonzero(inside)
@@ -253,7 +256,7 @@ def _least_open(
     0 if none is open.
     """
     size = 0
-    lowest = np.int64(0)
+    lowest = 0
     for k in range(1, len(closed)):
         if closed[k]:
             continue

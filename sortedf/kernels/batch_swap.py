@@ -75,7 +75,7 @@ def improve_batch(
         ):
             best_total, best_count = total + output_tokens[entering], count + 1
             come, go = entering, -1
-        leaving = np.max(longest[:size])
+        leaving = longest[size - 1]
         if count > 1 and is_better(
             total - output_tokens[leaving], count - 1, best_total, best_count
         ):
@@ -145,7 +145,7 @@ def _first_insertion(
 def _narrower(
     prompt_tokens: IntArray, output_tokens: IntArray, inside: BoolArray
 ) -> tuple[int, int]:
-    """An exchange for a request of equal output and the least prompt; (-1, -1) if none is less."""
+    """Exchange one for a request of equal output and the least prompt; (-1, -1): none is less."""
     n = len(output_tokens)
     first = 0
     while first < n:

@@ -96,12 +96,14 @@ def exact_batch(prompt: IntArray, output: IntArray, left: IntArray, kv_tokens: i
             f"exact-dp runs out of memory on a batch out of {len(left)} requests; "
             "use local-swap for this backlog"
         )
-    return left[batch]
+    taken: IntArray = left[batch]
+    return taken
 
 
 def swap_batch(prompt: IntArray, output: IntArray, left: IntArray, kv_tokens: int) -> IntArray:
     """Select a batch by local swap search; see :func:`sortedf.kernels.batch_select`."""
-    return left[select_by_swaps(prompt[left], output[left], kv_tokens, QUANTILES, WEIGHTS)]
+    batch = select_by_swaps(prompt[left], output[left], kv_tokens, QUANTILES, WEIGHTS)
+    return left[batch]
 
 
 def quantile_batch(

@@ -10,7 +10,7 @@ Lengths = Sequence[int]
 
 
 def is_feasible(prompt: Lengths, output: Lengths, batch: Iterable[int], kv_tokens: int) -> bool:
-    """Started together, never over the budget: every step, every request."""
+    """Look at every step of a common start: is the batch never over the budget."""
     chosen = list(batch)
     last = max((output[i] for i in chosen), default=0)
     return all(
@@ -36,7 +36,7 @@ def best_by_force(prompt: Lengths, output: Lengths, kv_tokens: int) -> tuple[Fra
 
 
 def best_by_plain_program(prompt: Lengths, output: Lengths, kv_tokens: int) -> tuple[Fraction, int]:
-    """Least value by the program of the paper: outputs descending, (taken, sum of s) -> sum of o."""
+    """Least value by the paper's program: outputs descending, (taken, sum of s) -> sum of o."""
     states = {(0, 0): 0}
     for i in sorted(range(len(output)), key=lambda i: -output[i]):
         for (taken, held), total in list(states.items()):

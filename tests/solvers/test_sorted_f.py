@@ -26,7 +26,7 @@ from sortedf.solvers.sorted_f import (
 )
 
 PLANS = {solver.name: solver for solver in SOLVERS}
-SELECTORS = (exact_batch, swap_batch, quantile_batch)
+SELECTORS: tuple[sorted_f.Selector, ...] = (exact_batch, swap_batch, quantile_batch)
 
 backlogs = st.lists(
     st.tuples(st.integers(1, 30), st.integers(1, 30), st.integers(0, 9)), min_size=1, max_size=10
@@ -106,7 +106,7 @@ def test_phase_two_is_list_scheduling_of_phase_one(select: sorted_f.Selector) ->
     )
     order = sorted_f_order(instance, select)
     assert sorted(order.tolist()) == list(range(60))
-    name = dict(zip(SELECTORS, PLANS, strict=True))[select]
+    name = list(PLANS)[SELECTORS.index(select)]
     assert PLANS[name].plan(instance, 0).schedule == schedule_in_order(instance, order)
 
 
