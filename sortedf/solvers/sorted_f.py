@@ -28,7 +28,7 @@ returns the positions of a feasible batch, ascending, at least one.
 """
 
 QUANTILES = 16
-SAMPLE = 256
+SAMPLE = 16
 """Thresholds that ``quantile-greedy`` tries, and size of the sample that they come from; chosen by
 ``bench/quantile_sweep.py``."""
 
@@ -102,8 +102,10 @@ def exact_batch(prompt: IntArray, output: IntArray, left: IntArray, kv_tokens: i
 
 def swap_batch(prompt: IntArray, output: IntArray, left: IntArray, kv_tokens: int) -> IntArray:
     """Select a batch by local swap search; see :func:`sortedf.kernels.batch_select`."""
-    batch = select_by_swaps(prompt[left], output[left], kv_tokens, QUANTILES, WEIGHTS)
-    return left[batch]
+    taken: IntArray = left[
+        select_by_swaps(prompt[left], output[left], kv_tokens, QUANTILES, WEIGHTS)
+    ]
+    return taken
 
 
 def quantile_batch(
