@@ -28,7 +28,7 @@ returns the positions of a feasible batch, ascending, at least one.
 """
 
 QUANTILES = 16
-SAMPLE = 16
+SAMPLE = 256
 """Thresholds that ``quantile-greedy`` tries, and size of the sample that they come from; chosen by
 ``bench/quantile_sweep.py``."""
 
