@@ -27,14 +27,18 @@ SAMPLE = 2000
 COARSE_PIECES = 200
 COARSE_ITERATIONS = 150
 
+FINE_PIECES = 20_000
 FINE_PIECES_BY_GROUPS = 1_600_000
-"""Pieces times groups of the fine grid, unless one piece a step is less."""
+"""Most pieces of the fine grid, and most pieces times groups; one a step if that is less."""
 
-FINE_CELLS = 150_000_000
-"""Cells that the fine ascent looks at by default: about a second."""
+FINE_WORK = 150_000_000
+"""Cells looked at by the fine ascent by default, a node counted as four: about a second."""
 
 FINE_ITERATIONS = (100, 4000)
 """Least and most iterations of the fine ascent by default."""
+
+FIRST_STEP = 1000
+"""First step of the fine ascent, in longest moves that do not lower the bound."""
 
 SCALES = (1.05, 1.0, 0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2)
 """Tried on the first prices."""
@@ -129,7 +133,7 @@ def ascend(
     )
     candidates = [rounded(instance, nodes, *dual.pieces(prices))]
     if not groups.sampled:
-        pieces = max(COARSE_PIECES, FINE_PIECES_BY_GROUPS // len(groups.weight))
+        pieces = min(FINE_PIECES, FINE_PIECES_BY_GROUPS // len(groups.weight))
         fine = quadratic_nodes(last, pieces)
         dual = Dual(groups, instance.kv_tokens, fine, reach)
         rest = None if iterations is None else max(0, iterations - COARSE_ITERATIONS)
@@ -195,19 +199,20 @@ def _fine(
     """Ascend by prices, with a step that fits how far up a straight line leads.
 
     The longest move by the gradient's signs that does not lower the bound is short where the
-    function has many kinks. 400 times that, but at most half of the prices, was found a good first
-    step on all benchmarks (bench/prices.py).
+    function has many kinks. ``FIRST_STEP`` times that, but at most half of the prices, is a good
+    first step on all benchmarks (``bench/prices.py --first-steps``).
     """
     scale = prices + 0.1 * float(prices.max())
     bound, gradient = dual(prices)
     if iterations is None:
         least, most = FINE_ITERATIONS
-        iterations = min(most, max(least, FINE_CELLS // max(dual.cells, 1)))
+        work = dual.cells + 4 * len(prices)
+        iterations = min(most, max(least, FINE_WORK // work))
     move = 2.0**-9
     up = scale * np.sign(gradient)
     while move > 1e-9 and dual(np.maximum(prices + move * up, 0.0))[0] < bound:
         move /= 2
-    return adam(dual, prices, min(400 * move, 0.5) * scale, iterations, stopped)
+    return adam(dual, prices, min(FIRST_STEP * move, 0.5) * scale, iterations, stopped)
 
 
 def adam(

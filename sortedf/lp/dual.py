@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sortedf.kernels.price_ascent import FloatArray, cheapest_starts, piece_loads
+from sortedf.lp.distinct import distinct
 from sortedf.model import Instance
 from sortedf.model.instance import IntArray
 
@@ -27,19 +28,14 @@ def groups_of(instance: Instance, most: int, seed: int) -> Groups:
     In the order of release and volume one of every k requests is drawn and counts k times: the
     middle one for seed 0, else any. O(n log n).
     """
-    s, o, a = instance.prompt_tokens, instance.output_tokens, instance.release
-    order = np.lexsort((o, instance.volume, a))
-    s, o, a = s[order], o[order], a[order]
-    n = len(order)
-    new = np.ones(n, np.bool_)
-    new[1:] = (s[1:] != s[:-1]) | (o[1:] != o[:-1]) | (a[1:] != a[:-1])
-    if np.count_nonzero(new) > most:
-        offset = 0.5 if seed == 0 else np.random.PCG64(seed).random_raw(most) / 2**64
-        drawn = np.minimum((np.arange(most) + offset) * (n / most), n - 1).astype(np.int64)
-        return Groups(s[drawn], o[drawn], a[drawn], np.full(most, n / most), sampled=True)
-    first = np.flatnonzero(new)
-    weight = np.diff(np.append(first, n)).astype(np.float64)
-    return Groups(s[first], o[first], a[first], weight, sampled=False)
+    s, o, a, count, _ = distinct(instance)
+    if len(s) <= most:
+        return Groups(s, o, a, count.astype(np.float64), sampled=False)
+    n = len(instance)
+    offset = 0.5 if seed == 0 else np.random.PCG64(seed).random_raw(most) / 2**64
+    places = np.minimum((np.arange(most) + offset) * (n / most), n - 1).astype(np.int64)
+    drawn = np.searchsorted(np.cumsum(count), places, side="right")
+    return Groups(s[drawn], o[drawn], a[drawn], np.full(most, n / most), sampled=True)
 
 
 class Dual:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from sortedf.kernels.price_ascent import FloatArray, cheapest_starts
 from sortedf.kernels.price_bound import exact_minima, exact_minima_in_python
+from sortedf.lp.distinct import distinct
 from sortedf.model import Instance
 from sortedf.model.instance import IntArray
 
@@ -142,30 +143,29 @@ def largest_number(instance: Instance, nodes: IntArray, highest: int, denominato
     return max(cost, denominator + 4 * highest * w, h**3, 2 * o**3)
 
 
-def exact_costs(instance: Instance, prices: Prices) -> list[int]:
-    """Least cost of each request over all its starts, times the denominator; exact."""
+def exact_costs(instance: Instance, prices: Prices) -> tuple[list[int], list[int]]:
+    """Least cost over all starts of each kind of request, times the denominator; and its count."""
     nodes, value, slope = grid_of(instance, prices)
-    ends = value + slope * (np.diff(nodes) - 1)
-    highest = max(int(value.max()), int(ends.max()))
-    columns = (instance.prompt_tokens, instance.output_tokens, instance.release)
+    highest = max(int(value.max()), int((value + slope * (np.diff(nodes) - 1)).max()))
+    s, o, a, count, _ = distinct(instance)
     fits = largest_number(instance, nodes, highest, prices.denominator) < FITS
     if fits and exact_minima is not exact_minima_in_python:
-        least = np.empty(len(instance), np.int64)
-        exact_minima(nodes, value, slope, prices.denominator, *columns, least)
-        return least.tolist()
+        least = np.empty(len(s), np.int64)
+        exact_minima(nodes, value, slope, prices.denominator, s, o, a, least)
+        return least.tolist(), count.tolist()
     # Too large for 64 bits, or not compiled: the same code on Python integers, far slower.
-    exact = [0] * len(instance)
+    exact = [0] * len(s)
     exact_minima_in_python(
         nodes.tolist(),
         value.tolist(),
         slope.tolist(),
         prices.denominator,
-        instance.prompt_tokens.tolist(),
-        instance.output_tokens.tolist(),
-        instance.release.tolist(),
+        s.tolist(),
+        o.tolist(),
+        a.tolist(),
         exact,
     )
-    return exact
+    return exact, count.tolist()
 
 
 def price_bound(instance: Instance, prices: Prices) -> Fraction:
@@ -178,10 +178,10 @@ def price_bound(instance: Instance, prices: Prices) -> Fraction:
 
     because a schedule never holds more than M, so that what it pays for memory is at most the last
     term (the Lagrangian of the memory rows; a start after T costs more than one at T). Derived for
-    this project. O(n K) for K pieces, in 64-bit integers where they suffice.
+    this project. O(K) for each kind of request, K pieces, in 64-bit integers where they suffice.
     """
-    costs = Fraction(sum(exact_costs(instance, prices)), prices.denominator)
-    return costs - instance.kv_tokens * prices.total()
+    costs = sum(cost * count for cost, count in zip(*exact_costs(instance, prices), strict=True))
+    return Fraction(costs, prices.denominator) - instance.kv_tokens * prices.total()
 
 
 class MinCosts(NamedTuple):
@@ -201,22 +201,23 @@ def min_costs(instance: Instance, prices: Prices) -> MinCosts:
 
     The cost of a start p is p - a + o + sum_{k=1..o} price(p + k) (s + k), minimised over all
     a <= p <= max(T, a); costs that differ by less than ``TOLERANCE`` (relative) count as equal.
-    O(n K).
+    O(K) for each kind of request, K pieces.
     """
     nodes, value, slope = grid_of(instance, prices)
-    n = len(instance)
-    result = MinCosts(np.empty(n), np.empty(n, np.int64), np.empty(n, np.int64))
+    s, o, a, _, kind = distinct(instance)
+    n = len(s)
+    found = MinCosts(np.empty(n), np.empty(n, np.int64), np.empty(n, np.int64))
     cheapest_starts(
         nodes,
         value / prices.denominator,
         slope / prices.denominator,
-        instance.prompt_tokens,
-        instance.output_tokens,
-        instance.release,
-        *result,
+        s,
+        o,
+        a,
+        *found,
         TOLERANCE,
     )
-    return result
+    return MinCosts(found.cost[kind], found.earliest[kind], found.latest[kind])
 
 
 class CostTables(NamedTuple):
