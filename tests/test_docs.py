@@ -13,7 +13,7 @@ import sortedf
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
 def test_examples_of_a_page(page: Path) -> None:
     """Every example at a Python prompt gives what the page says."""
     failed, _ = doctest.testfile(str(page), module_relative=False)

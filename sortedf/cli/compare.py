@@ -51,6 +51,11 @@ def compare(
         prompt_tokens=prompt_tokens,
         output_tokens=output_tokens,
     )
+    if solvers in ("fast", "all"):
+        for entry in entries:
+            if not entry.supports(loaded.instance):
+                console.note(f"{entry.name} left out: not for a backlog of this size")
+        entries = [entry for entry in entries if entry.supports(loaded.instance)]
     rows = []
     interrupted = False
     try:

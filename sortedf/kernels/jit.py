@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 def jit(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile at the first call; the typed face of ``numba.njit(cache=True)``.
+    """Compile at the first call; the typed face of ``numba.njit(cache=True, nogil=True)``.
 
     ``NUMBA_DISABLE_JIT=1`` leaves the plain Python function, which the tests run too.
 
@@ -26,7 +26,7 @@ def jit(function: Callable[P, R]) -> Callable[P, R]:
     looks only at the caller's file to see whether it is stale. Here it looks at the kernels' files
     too, so that an edit or an upgrade never runs code of before.
     """
-    compiled: Any = numba.njit(cache=True)(function)
+    compiled: Any = numba.njit(cache=True, nogil=True)(function)
     if compiled is not function:
         stamp = _contents(Path(__file__).parent), _contents(Path(inspect.getfile(function)))
         compiled._cache._cache_file._source_stamp = stamp

@@ -128,7 +128,7 @@ def _next_ready(ready: IntArray, leaves: int, horizon: int) -> int:
         if node % 2 == 1:
             least = min(least, ready[node - 1])
         node //= 2
-    return least  # type: ignore[no-any-return]
+    return least
 
 
 @jit

@@ -5,10 +5,18 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from sortedf.errors import OptionError
-from sortedf.solvers import in_order
+from sortedf.solvers import exact, improve, in_order, sorted_f
 from sortedf.solvers.solver import Solver
 
-SOLVERS: dict[str, Solver] = {solver.name: solver for solver in in_order.SOLVERS}
+SOLVERS: dict[str, Solver] = {
+    solver.name: solver
+    for solver in (
+        *in_order.SOLVERS,
+        *sorted_f.SOLVERS,
+        *improve.SOLVERS,
+        *exact.SOLVERS,
+    )
+}
 
 
 def find_solver(name: str) -> Solver:

@@ -17,6 +17,9 @@ class Stop(Protocol):
     def __call__(self, iterations: int, best: int, bound: Fraction | None) -> StopReason | None:
         """Return the reason to stop now, or ``None``. Iterations are the solver's own."""
 
+    def share(self, iterations: int) -> float:
+        """Return how much of what is allowed is used up, from 0 to 1; searches cool by it."""
+
 
 @dataclass(frozen=True)
 class MaxIterations:
@@ -32,6 +35,10 @@ class MaxIterations:
         """Compare the solver's own count."""
         return StopReason.ITERATION_LIMIT if iterations >= self.limit else None
 
+    def share(self, iterations: int) -> float:
+        """Divide by the limit."""
+        return min(1.0, iterations / self.limit) if self.limit else 1.0
+
 
 class MaxSeconds:
     """Stop so many seconds of wall time after this object was made."""
@@ -39,11 +46,16 @@ class MaxSeconds:
     def __init__(self, seconds: float) -> None:
         if not seconds > 0:
             raise OptionError(f"the time limit is {seconds} seconds; it must be above 0")
+        self.seconds = seconds
         self.deadline = time.monotonic() + seconds
 
     def __call__(self, iterations: int, best: int, bound: Fraction | None) -> StopReason | None:
         """Look at the clock."""
         return StopReason.TIME_LIMIT if time.monotonic() >= self.deadline else None
+
+    def share(self, iterations: int) -> float:
+        """Look at the clock."""
+        return min(1.0, max(0.0, 1.0 - (self.deadline - time.monotonic()) / self.seconds))
 
 
 class AnyOf:
@@ -58,3 +70,7 @@ class AnyOf:
             if reason := stop(iterations, best, bound):
                 return reason
         return None
+
+    def share(self, iterations: int) -> float:
+        """Take the one that is used up most."""
+        return max((stop.share(iterations) for stop in self.stops), default=0.0)
