@@ -46,7 +46,7 @@ def decode(
         starts[i] = step
         for k in range(1, output[i] + 1):
             usage[step + k] += prompt[i] + k
-    return starts.sum()  # type: ignore[no-any-return]
+    return starts.sum()
 
 
 @jit

@@ -137,8 +137,9 @@ def appear(
                 continue
             remaining = left & ~(one << np.uint64(i))
             if remaining == 0:
-                account[0] = bound - requests.scale
-                account[1] = bound
+                # Not the bound: what is left to go may stand for requests once more.
+                account[0] = cost + rest - requests.scale
+                account[1] = cost + rest
                 best[:] = layer.completion[node]
                 best[i] = step
                 continue

@@ -20,8 +20,8 @@ from sortedf.lp.branching import MOST_STEPS, horizon_of
 from sortedf.model import Instance, StopReason
 from sortedf.model.result import BoundKind
 from sortedf.solvers.exact.annealing import by_annealing
-from sortedf.solvers.exact.by_prices import by_prices
-from sortedf.solvers.exact.by_states import MOST_STATES, by_states
+from sortedf.solvers.exact.holdings import MOST_STATES, by_states
+from sortedf.solvers.exact.starts import by_prices
 from sortedf.solvers.exact.work import Stopped, Work
 from sortedf.solvers.in_order import shortest_of_orders
 from sortedf.solvers.solver import Planned, Progress, Solver

@@ -26,7 +26,7 @@ def by_annealing(work: Work, seed: int, rounds: int) -> None:
     # Every step before the last start has something running, once all are released.
     usage = np.zeros(int(best.max() + release.max() + output.sum()) + 2, np.int64)
     state = np.array([2 * seed + 1], np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    moves = max(10, STEPS // int(output.sum()))
+    moves = min(max(10, STEPS // int(output.sum())), 1000)
     hot, cold = 1e-3 * work.best, 1e-5 * work.best
     for k in range(rounds):
         best_sum = anneal(

@@ -18,33 +18,47 @@ MOST_STATES = 30_000
 MOST_CELLS = 150_000_000
 """States times steps of the finest relaxation, four bytes each."""
 
+EVALUATIONS = 40
+"""Of each relaxation but the first, by planes."""
+
 FIRST_WIDTH = 300
 MOST_NODES = 100_000
 """Nodes of a layer in the first and in the widest search, about 250 bytes each and ten times."""
 
+CELLS_PER_NODE = 170
+"""Cells of an evaluation that are worth a node of a search: twice as many as take its time."""
+
 
 def by_states(work: Work) -> None:
-    """Bound, search, refine, and again; returns when even the widest search was not complete.
+    """Bound, search, widen or refine, and again; returns when the widest search was not complete.
 
-    Each round adds a floor to the classes of requests as long as there is room for the states, and
-    takes four times the nodes.
+    To refine is to add a floor to the classes of requests, as long as there is room for the
+    states; the search is widened first as long as that is less work.
     """
     instance = work.instance
     horizon = horizon_of(instance)
     floors = [int(instance.prompt_tokens.max())]
     relaxation = Relaxation(work, floors, horizon)
     u = by_levels(relaxation.evaluate, first_rewards(work), 100)
-    width = FIRST_WIDTH
+    relaxation.set_rewards(u)
     while True:
-        relaxation.set_rewards(u)
         horizon = min(horizon, relaxation.shorter_horizon(work.best - 1))
         relaxation = Relaxation(work, floors, horizon)
-        u = by_planes(relaxation.evaluate, u, 60, 3.0)
+        u = by_planes(relaxation.evaluate, u, EVALUATIONS, 3.0)
         relaxation.set_rewards(u)
-        if search(relaxation, width) or width == MOST_NODES:
+        finer = finer_floors(instance, floors, horizon)
+        widest = MOST_NODES
+        if finer != floors:
+            states = count_states(instance.kv_tokens, finer)
+            widest = min(widest, EVALUATIONS * states // CELLS_PER_NODE)
+        width = FIRST_WIDTH
+        while width <= max(widest, FIRST_WIDTH):
+            if search(relaxation, width):
+                return
+            width *= 4
+        if finer == floors:
             return
-        width = min(width * 4, MOST_NODES)
-        floors = finer_floors(instance, floors, horizon)
+        floors = finer
 
 
 def finer_floors(instance: Instance, floors: list[int], horizon: int) -> list[int]:
