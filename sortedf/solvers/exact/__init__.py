@@ -62,7 +62,7 @@ def plan(
         if not supports(instance):
             pass
         elif has_few_states(instance):
-            by_states(work)
+            by_states(work, seed)
         else:
             kind = BoundKind.CERTIFIED
             by_prices(work, seed)
@@ -83,10 +83,10 @@ def plan(
 def _warm_up() -> None:
     """Have all kernels compiled, or loaded, before the clock of a search starts."""
     tiny = Instance([1, 2, 1], [2, 3, 4], 6)
-    for way in (by_states, lambda work: by_prices(work, 0)):
+    for way in (by_states, by_prices):
         work = Work(tiny, shortest_of_orders(tiny)[1], MaxIterations(400), lambda progress: None)
         with suppress(Stopped):
-            way(work)
+            way(work, 0)
     combine(6, one_class(6, 1, 5), one_class(6, 2, 5))
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from sortedf.kernels.exact_states import count_states
 from sortedf.lp.branching import horizon_of
 from sortedf.model import Instance
+from sortedf.solvers.exact.annealing import by_annealing
 from sortedf.solvers.exact.dual import FloatArray, by_levels, by_planes
 from sortedf.solvers.exact.layers import search
 from sortedf.solvers.exact.relaxation import Relaxation
@@ -21,6 +22,9 @@ MOST_CELLS = 150_000_000
 EVALUATIONS = 40
 """Of each relaxation but the first, by planes."""
 
+ANNEALING = 100
+"""Rounds of annealing before the searches of a refined relaxation."""
+
 FIRST_WIDTH = 300
 MOST_NODES = 100_000
 """Nodes of a layer in the first and in the widest search, about 250 bytes each and ten times."""
@@ -29,7 +33,7 @@ CELLS_PER_NODE = 170
 """Cells of an evaluation that are worth a node of a search: twice as many as take its time."""
 
 
-def by_states(work: Work) -> None:
+def by_states(work: Work, seed: int) -> None:
     """Bound, search, widen or refine, and again; returns when the widest search was not complete.
 
     To refine is to add a floor to the classes of requests, as long as there is room for the
@@ -51,6 +55,9 @@ def by_states(work: Work) -> None:
         if finer != floors:
             states = count_states(instance.kv_tokens, finer)
             widest = min(widest, EVALUATIONS * states // CELLS_PER_NODE)
+        if len(floors) > 1:
+            # What was not proved by now is hard; a better schedule also shortens the horizon.
+            by_annealing(work, seed + len(floors), ANNEALING)
         width = FIRST_WIDTH
         while width <= max(widest, FIRST_WIDTH):
             if search(relaxation, width):
