@@ -1,6 +1,6 @@
 """Proof of the optimum: ours beside HiGHS and CP-SAT alone, modelled as their users would.
 
-    python bench/peers_exact.py -n 8 --draws 20 --seconds 60
+    python bench/peers_exact.py -n 11 --draws 20 --seconds 60
 
 Each gets the same instances of the synthetic family, one thread and the same limit. The peers get
 no schedule to start from, and for a horizon the makespan of the best list schedule plus the longest
@@ -146,7 +146,7 @@ SOLVERS: dict[str, Callable[[Instance, float], Answer]] = {
 def main() -> None:
     """Print proofs, time to proof (the limit where there is none), and the medians."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-n", type=int, default=8)
+    parser.add_argument("-n", type=int, default=11)
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
