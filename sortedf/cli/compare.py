@@ -17,6 +17,7 @@ def compare(
     solvers: Annotated[
         str, typer.Option(metavar="A,B,...", help="Solvers by name, or fast, or all.")
     ] = "fast",
+    time_limit: options.TimeLimit = None,
     lookahead: options.Lookahead = None,
     seed: options.Seed = 0,
     block_size: options.BlockSize = 1,
@@ -33,11 +34,13 @@ def compare(
 
     Each plan is verified; times and latencies stand beside each other.
     """
-    from sortedf.solvers import find_solvers, solve
+    from sortedf.solvers import MaxSeconds, find_solvers, solve
 
     entries = find_solvers(solvers)
     if lookahead is not None and not any("lookahead" in entry.options for entry in entries):
         raise OptionError(f"none of {solvers} takes --lookahead")
+    if time_limit is not None and not any(entry.anytime for entry in entries):
+        raise OptionError(f"none of {solvers} takes --time-limit")
     console = Console(quiet=quiet)
     loaded = options.load_backlog(
         backlog,
@@ -52,10 +55,15 @@ def compare(
         output_tokens=output_tokens,
     )
     if solvers in ("fast", "all"):
-        for entry in entries:
-            if not entry.supports(loaded.instance):
-                console.note(f"{entry.name} left out: not for a backlog of this size")
-        entries = [entry for entry in entries if entry.supports(loaded.instance)]
+        n = len(loaded.instance)
+        taken = [
+            entry
+            for entry in entries
+            if entry.supports(loaded.instance) and (solvers == "all" or n <= entry.fast_up_to)
+        ]
+        if left_out := [entry.name for entry in entries if entry not in taken]:
+            console.note(f"left out, slow on {n:,} requests: {', '.join(left_out)}")
+        entries = taken
     rows = []
     interrupted = False
     try:
@@ -63,10 +71,15 @@ def compare(
             chosen: dict[str, Any] = {}
             if lookahead is not None and "lookahead" in entry.options:
                 chosen["lookahead"] = lookahead
+            if time_limit is not None and entry.anytime:
+                chosen["stop"] = MaxSeconds(time_limit)
             result = solve(
                 loaded.instance, solver=entry.name, seed=seed, block_size=block_size, **chosen
             )
             rows.append(result.to_dict())
+            if result.stop_reason == "interrupted":
+                interrupted = True
+                break
     except KeyboardInterrupt:
         interrupted = True
         if not rows:

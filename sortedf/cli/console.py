@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from math import ceil
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
     from rich.console import RenderableType
+
+    from sortedf.solvers import Progress
 
 T = TypeVar("T")
 
@@ -46,6 +50,27 @@ class Console:
             return
         with _rich(stderr=True).status(text):
             yield
+
+    @contextmanager
+    def search(self, text: str) -> Iterator[Callable[[Progress], None]]:
+        """Show on stderr, if it is a terminal, how far a search is: give it what is yielded."""
+        if self.quiet or not sys.stderr.isatty():
+            yield lambda progress: None
+            return
+        begin = time.monotonic()
+        with _rich(stderr=True).status(text) as status:
+
+            def report(progress: Progress) -> None:
+                parts = [text, f"best {progress.best:,}"]
+                if progress.bound is not None and progress.bound > 0:
+                    parts += [
+                        f"bound {ceil(progress.bound):,}",
+                        f"gap {progress.best / progress.bound - 1:.2%}",
+                    ]
+                rate = progress.iterations / max(1e-3, time.monotonic() - begin)
+                status.update(", ".join([*parts, f"{rate:,.1f} iterations a second"]))
+
+            yield report
 
     def track(self, items: Iterable[T], text: str, total: int) -> Iterator[T]:
         """Go through items under a progress bar on stderr, if it is a terminal."""

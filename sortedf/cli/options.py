@@ -86,6 +86,10 @@ Lookahead = Annotated[
         show_default="1",
     ),
 ]
+TimeLimit = Annotated[
+    float | None,
+    typer.Option(metavar="S", help="Seconds that a searching solver gets.", show_default=False),
+]
 Seed = Annotated[int, typer.Option(min=0, metavar="K", help="Seed of what is drawn at random.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes on stderr.")]

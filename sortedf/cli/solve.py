@@ -17,6 +17,7 @@ def solve(
     solver: Annotated[
         str, typer.Option(metavar="NAME", help="auto, fcfs, mcsf, size, svf, svf-1bit, ...")
     ] = "auto",
+    time_limit: options.TimeLimit = None,
     lookahead: options.Lookahead = None,
     proxies: Annotated[
         str | None,
@@ -53,7 +54,10 @@ def solve(
     if proxies is not None:
         chosen["proxies"] = _numbers(proxies)
     # Before a large backlog is read for nothing.
-    solvers.find_solver(solver).check_options(chosen)
+    entry = solvers.find_solver(solver)
+    entry.check_options(chosen)
+    if time_limit is not None:
+        entry.check_stop(solvers.MaxSeconds(time_limit))
     console = Console(quiet=quiet)
     loaded = options.load_backlog(
         backlog,
@@ -67,12 +71,14 @@ def solve(
         prompt_tokens=prompt_tokens,
         output_tokens=output_tokens,
     )
-    with console.status(f"planning {len(loaded.instance):,} requests with {solver}"):
+    with console.search(f"planning {len(loaded.instance):,} requests with {solver}") as report:
         result = solvers.solve(
             loaded.instance,
             solver=solver,
+            stop=None if time_limit is None else solvers.MaxSeconds(time_limit),
             seed=seed,
             block_size=block_size,
+            report=report,
             **chosen,
         )
     if output is not None:
@@ -80,16 +86,18 @@ def solve(
 
         with console.status(f"writing {output}"):
             write_plan(result, output, skipped=loaded.skipped)
-        if output == "-":
-            return
-        console.note(f"plan written to {output}")
+        if output != "-":
+            console.note(f"plan written to {output}")
     row = result.to_dict() | {"skipped": len(loaded.skipped)}
     if json:
         console.json(row)
-    else:
+    elif output != "-":
         from sortedf.report import tables
 
         console.show(tables.result(row))
+    if result.stop_reason == "interrupted":
+        console.note("interrupted: this is the best plan so far")
+        raise typer.Exit(130)
 
 
 def _numbers(text: str) -> tuple[float, float, float]:

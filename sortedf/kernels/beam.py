@@ -4,10 +4,10 @@ For multipliers (prices) lambda_t >= 0 of the memory rows, every feasible schedu
 
     TEL - bound = sum_i (cost_i(p_i) - min_p cost_i(p)) + sum_t lambda_t (M - usage_t),
 
-with cost_i(p) = p + o_i + sum_{k=1..o_i} lambda_{p+k} (s_i + k): the reduced costs of the starts and
-the priced idle memory. So partial schedules that stand at the same step can be compared by their
-losses so far. A node is such a partial schedule; its children start one more request at its step or
-go on to the next step at which something changes. Derived for this project.
+with cost_i(p) = p + o_i + sum_{k=1..o_i} lambda_{p+k} (s_i + k): the reduced costs of the starts
+and the priced idle memory. So partial schedules that stand at the same step can be compared by
+their losses so far. A node is such a partial schedule; its children start one more request at its
+step or go on to the next step at which something changes. Derived for this project.
 
 Requests are numbered by rank: by their latest cheapest start. All arrays here are by rank.
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import cache
 from math import ceil
 from typing import Any
 
@@ -13,8 +12,8 @@ from sortedf.errors import InfeasibleError, OptionError, VerificationError
 from sortedf.model import Instance, Result, Schedule, Status
 from sortedf.model.result import BoundKind
 from sortedf.solvers.registry import find_solver
-from sortedf.solvers.solver import Progress, Solver
-from sortedf.solvers.stop import MaxIterations, MaxSeconds, Stop
+from sortedf.solvers.solver import Progress, compile_kernels
+from sortedf.solvers.stop import MaxSeconds, Stop
 from sortedf.verify import verify
 
 PROOFS = (BoundKind.CERTIFIED, BoundKind.EXHAUSTIVE)
@@ -69,17 +68,20 @@ def solve(
     """
     entry = find_solver(solver)
     entry.check_options(options)
-    if stop is not None and not entry.anytime:
-        raise OptionError(f"solver {solver!r} does not search; it takes no stop")
+    entry.check_stop(stop)
     if seed < 0:
         raise OptionError(f"the seed is {seed}; it must be at least 0")
     planned = instance.in_blocks(block_size)
     if oversized := oversized_requests(planned):
         raise InfeasibleError(oversized, planned.kv_tokens)
-    _compile(entry)
+    compile_kernels(entry)
     begin = time.perf_counter()
     if entry.anytime:
-        options["stop"] = MaxSeconds(entry.limit_seconds) if stop is None else stop
+        if stop is None and entry.limit_seconds is not None:
+            stop = MaxSeconds(entry.limit_seconds)
+        if stop is not None and entry.limit_seconds is not None:
+            stop.share(0)  # starts the clock; `auto` does so when it has chosen
+        options["stop"] = stop
         options["report"] = (lambda progress: None) if report is None else report
     found = entry.plan(planned, seed, **options)
     seconds = time.perf_counter() - begin
@@ -100,13 +102,6 @@ def solve(
         bound_kind=found.bound_kind,
         verified=True,
     )
-
-
-@cache
-def _compile(entry: Solver) -> None:
-    """Have the solver's kernels compiled, so that the seconds of a result are its own."""
-    limits = {"stop": MaxIterations(1), "report": lambda progress: None} if entry.anytime else {}
-    entry.plan(Instance([1, 1], [2, 1], 4), 0, **limits)
 
 
 def oversized_requests(instance: Instance) -> list[tuple[int, str, int]]:

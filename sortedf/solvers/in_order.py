@@ -66,18 +66,12 @@ def _one_bit(
     return Planned(schedule, {"lookahead": lookahead, "proxies": list(used)})
 
 
-def _auto(instance: Instance, seed: int, lookahead: int = 1) -> Planned:
-    order, schedule = shortest_of_orders(instance, lookahead)
-    return Planned(schedule, {"lookahead": lookahead, "order": order})
-
-
 def _order(name: str, title: str, deterministic: bool = True) -> Solver:
     plan = partial(_in_order, name)
     return Solver(name, title, plan, ("lookahead",), deterministic=deterministic)
 
 
 SOLVERS = (
-    Solver("auto", "the best of the simple orders", _auto, ("lookahead",)),
     _order("fcfs", "first come, first served"),
     _order("mcsf", "shortest output first (MC-SF)"),
     _order("size", "smallest total size first"),

@@ -5,12 +5,13 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from sortedf.errors import OptionError
-from sortedf.solvers import exact, improve, in_order, sorted_f
+from sortedf.solvers import auto, exact, improve, in_order, sorted_f
 from sortedf.solvers.solver import Solver
 
 SOLVERS: dict[str, Solver] = {
     solver.name: solver
     for solver in (
+        *auto.SOLVERS,
         *in_order.SOLVERS,
         *sorted_f.SOLVERS,
         *improve.SOLVERS,

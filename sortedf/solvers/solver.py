@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
+from math import inf
 from typing import Any, NamedTuple
 
 from sortedf.errors import OptionError
 from sortedf.model import Instance, Schedule, StopReason
 from sortedf.model.result import BoundKind
+from sortedf.solvers.stop import MaxIterations
 
 
 class Planned(NamedTuple):
@@ -56,7 +59,9 @@ class Solver:
     deterministic
         Same instance, same plan, whatever the seed.
     limit_seconds
-        Default time limit of an anytime solver.
+        Default time limit of an anytime solver; with ``None`` it gets no stop unless one is given.
+    fast_up_to
+        Requests up to which it plans within about a second; ``compare`` takes those by default.
     supports
         Whether it can plan this instance at all, in reasonable time and memory.
     """
@@ -68,7 +73,8 @@ class Solver:
     anytime: bool = False
     exact: bool = False
     deterministic: bool = True
-    limit_seconds: float = 60.0
+    limit_seconds: float | None = 60.0
+    fast_up_to: float = inf
     supports: Callable[[Instance], bool] = field(default=lambda instance: True)
 
     def check_options(self, options: Iterable[str]) -> None:
@@ -79,3 +85,18 @@ class Solver:
                 raise OptionError(
                     f"solver {self.name!r} takes no option {name!r} (it takes: {takes})"
                 )
+
+    def check_stop(self, stop: object) -> None:
+        """Refuse a limit, as an :class:`OptionError`, when this solver does not search."""
+        if stop is not None and not self.anytime:
+            raise OptionError(f"solver {self.name!r} does not search; it takes no limit")
+
+
+@cache
+def compile_kernels(solver: Solver) -> None:
+    """Have what the solver needs compiled, so that the seconds of a result are its own."""
+    instance = Instance(range(1, 25), [3 + 5 * i % 17 for i in range(24)], 60)
+    if solver.anytime:
+        solver.plan(instance, 0, stop=MaxIterations(4), report=lambda progress: None)
+    else:
+        solver.plan(instance, 0)

@@ -120,7 +120,7 @@ def quantile_batch(
     return select_by_quantiles(prompt, output, left, kv_tokens, sample, quantiles)
 
 
-def _solver(name: str, title: str, select: Selector, most: int | None) -> Solver:
+def _solver(name: str, title: str, select: Selector, most: int | None, fast_up_to: int) -> Solver:
     def plan(instance: Instance, seed: int, lookahead: int = 1) -> Planned:
         if most is not None and len(instance) > most:
             raise OptionError(
@@ -132,11 +132,11 @@ def _solver(name: str, title: str, select: Selector, most: int | None) -> Solver
     def supports(instance: Instance) -> bool:
         return most is None or len(instance) <= most
 
-    return Solver(name, title, plan, ("lookahead",), supports=supports)
+    return Solver(name, title, plan, ("lookahead",), fast_up_to=fast_up_to, supports=supports)
 
 
 SOLVERS = (
-    _solver("exact-dp", "Sorted-F, batches of least F", exact_batch, EXACT_REQUESTS),
-    _solver("local-swap", "Sorted-F, batches by local swap search", swap_batch, SWAP_REQUESTS),
-    _solver("quantile-greedy", "Sorted-F, batches by quantile greedy", quantile_batch, None),
+    _solver("exact-dp", "Sorted-F, batches of least F", exact_batch, EXACT_REQUESTS, 500),
+    _solver("local-swap", "Sorted-F, batches by local swap search", swap_batch, SWAP_REQUESTS, 2000),
+    _solver("quantile-greedy", "Sorted-F, batches by quantile greedy", quantile_batch, None, 50_000),
 )

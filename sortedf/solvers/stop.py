@@ -41,21 +41,27 @@ class MaxIterations:
 
 
 class MaxSeconds:
-    """Stop so many seconds of wall time after this object was made."""
+    """Stop so many seconds of wall time after it is first asked: compilation is not counted."""
 
     def __init__(self, seconds: float) -> None:
         if not seconds > 0:
             raise OptionError(f"the time limit is {seconds} seconds; it must be above 0")
         self.seconds = seconds
-        self.deadline = time.monotonic() + seconds
+        self._begin: float | None = None
 
     def __call__(self, iterations: int, best: int, bound: Fraction | None) -> StopReason | None:
         """Look at the clock."""
-        return StopReason.TIME_LIMIT if time.monotonic() >= self.deadline else None
+        return StopReason.TIME_LIMIT if self._elapsed() >= self.seconds else None
 
     def share(self, iterations: int) -> float:
         """Look at the clock."""
-        return min(1.0, max(0.0, 1.0 - (self.deadline - time.monotonic()) / self.seconds))
+        return min(1.0, self._elapsed() / self.seconds)
+
+    def _elapsed(self) -> float:
+        now = time.monotonic()
+        if self._begin is None:
+            self._begin = now
+        return now - self._begin
 
 
 class AnyOf:

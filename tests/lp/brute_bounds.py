@@ -75,11 +75,11 @@ def random_prices(rng: random.Random, horizon: int) -> Prices:
     pieces = []
     step = 0
     while step < horizon and rng.random() < 0.9:
-        first = step + 1 + rng.choice([0, 0, 0, 2])
+        first = step + 1 + rng.choice([0, 0, 0, 1, 2])
         last = first + rng.choice([0, 1, rng.randint(0, 12)])
         high = rng.choice([0, denominator // 10, denominator // 2, 3 * denominator])
         begin, end = rng.randint(0, high), rng.randint(0, high)
-        slope = 0 if last == first or rng.random() < 0.3 else (end - begin) // (last - first)
+        slope = 0 if rng.random() < 0.3 else (end - begin) // max(last - first, 1)
         if begin + slope * (last - first) < 0:
             slope = 0
         pieces.append((first, last, begin, slope))

@@ -78,9 +78,12 @@ def test_a_tail_past_the_horizon_is_not_forgotten() -> None:
 
 def test_numbers_beyond_64_bits_are_exact_too() -> None:
     """Prices whose sums leave int64 go through Python integers and give the exact value."""
-    instance = Instance([1000, 7], [500, 90], 2000)
-    prices = Prices(np.array([1]), np.array([700]), np.array([2**55 + 7]), np.array([-3]), 2**50)
-    assert price_bound(instance, prices) == naive_bound(instance, prices)
+    rng = random.Random(14)
+    for _ in range(20):
+        instance = Instance([rng.randint(1, 1000), 7], [rng.randint(1, 60), 30], 2000)
+        high = rng.randint(2**54, 2**56)
+        prices = Prices(np.array([1]), np.array([100]), np.array([high]), np.array([-3]), 2**58)
+        assert price_bound(instance, prices) == naive_bound(instance, prices)
 
 
 def test_sums_that_wrap_in_between_are_exact() -> None:
