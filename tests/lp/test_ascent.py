@@ -142,6 +142,13 @@ def test_supergradient(falling: bool) -> None:
             assert function(y)[0] <= value + np.sum(gradient * (y - x)) + 1e-6 * abs(value)
 
 
+def test_falls_are_the_prices_in_another_form() -> None:
+    """Prices at nodes that do not rise come back from their falls, the last one included."""
+    at_nodes = np.array([7.0, 7.0, 4.5, 2.0])
+    assert Decrements.of(at_nodes).tolist() == [0.0, 2.5, 2.5, 2.0]
+    assert Decrements.at_nodes(Decrements.of(at_nodes)).tolist() == at_nodes.tolist()
+
+
 def test_dual_in_floats_is_the_exact_bound() -> None:
     """Prices at nodes, rounded to integers, prove what the float function says of them."""
     instance = sortedf.generate("mix", 60, seed=4, kv_tokens=16492)
