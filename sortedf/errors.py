@@ -75,22 +75,26 @@ class InfeasibleError(SortedfError):
     ----------
     oversized
         ``(index, id, tokens)`` of each such request; tokens = prompt + output.
-    kv_tokens
-        The KV budget in tokens that they exceed.
+    kv_tokens, block_size
+        The KV budget that they exceed, in tokens, and of how many tokens its blocks are.
     """
 
-    def __init__(self, oversized: Sequence[tuple[int, str, int]], kv_tokens: int) -> None:
+    def __init__(
+        self, oversized: Sequence[tuple[int, str, int]], kv_tokens: int, block_size: int = 1
+    ) -> None:
         self.oversized = tuple(oversized)
         self.kv_tokens = kv_tokens
-        super().__init__(self.oversized, kv_tokens)
+        self.block_size = block_size
+        super().__init__(self.oversized, kv_tokens, block_size)
 
     def __str__(self) -> str:
+        blocks = f" in whole blocks of {self.block_size}" if self.block_size > 1 else ""
         lines = [
-            f"request {name!r} (position {index}) needs {tokens} tokens, "
-            f"the KV budget is {self.kv_tokens}"
+            f"request {name!r} (index {index}) needs {tokens} tokens, "
+            f"the KV budget is {self.kv_tokens}{blocks}"
             for index, name, tokens in self.oversized[:SHOWN_FAULTS]
         ]
-        return _capped(lines, len(self.oversized), "request too large")
+        return _capped(lines, len(self.oversized), "oversized request")
 
 
 class VerificationError(SortedfError):
@@ -115,6 +119,12 @@ class VerificationError(SortedfError):
 
 class OptionError(SortedfError, ValueError):
     """An option or name that the thing called does not know or does not take."""
+
+
+def whole_number(name: str, value: object, least: int) -> None:
+    """Refuse, as an :class:`OptionError`, what is not an ``int`` of at least ``least``."""
+    if type(value) is not int or value < least:
+        raise OptionError(f"{name} is {value!r}; it must be a whole number of at least {least}")
 
 
 def _capped(lines: list[str], total: int, what: str) -> str:

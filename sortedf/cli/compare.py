@@ -41,6 +41,8 @@ def compare(
         raise OptionError(f"none of {solvers} takes --lookahead")
     if time_limit is not None and not any(entry.anytime for entry in entries):
         raise OptionError(f"none of {solvers} takes --time-limit")
+    if seed and all(entry.deterministic for entry in entries):
+        raise OptionError(f"none of {solvers} takes --seed")
     console = Console(quiet=quiet)
     loaded = options.load_backlog(
         backlog,
@@ -73,9 +75,9 @@ def compare(
                 chosen["lookahead"] = lookahead
             if time_limit is not None and entry.anytime:
                 chosen["stop"] = MaxSeconds(time_limit)
-            result = solve(
-                loaded.instance, solver=entry.name, seed=seed, block_size=block_size, **chosen
-            )
+            if not entry.deterministic:
+                chosen["seed"] = seed
+            result = solve(loaded.instance, solver=entry.name, block_size=block_size, **chosen)
             rows.append(result.to_dict())
             if result.stop_reason == "interrupted":
                 interrupted = True
@@ -92,13 +94,14 @@ def compare(
                 "kv_tokens": instance.kv_tokens,
                 "instance_sha256": instance.sha256,
                 "skipped": len(loaded.skipped),
+                "complete": not interrupted,
                 "rows": rows,
             }
         )
     else:
         from sortedf.report import tables
 
-        console.show(tables.comparison(rows))
+        console.show(tables.comparison(rows, console.width))
     if interrupted:
-        console.note(f"interrupted after {len(rows)} of {len(entries)} solvers")
+        console.note(f"{len(rows)} of {len(entries)} solvers were run")
         raise typer.Exit(130)

@@ -35,12 +35,18 @@ class Console:
 
     def json(self, document: Any) -> None:
         """Print the one JSON document of the command on stdout."""
-        print(json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2))
+        # ASCII alone, so that it can be written whatever the encoding of stdout is.
+        print(json.dumps(document, allow_nan=False, indent=2))
 
     def show(self, renderable: RenderableType) -> None:
         """Print a table or text on stdout."""
         rich = _rich(stderr=False)
         rich.print(renderable)
+
+    @property
+    def width(self) -> int:
+        """Columns that stdout has for a table."""
+        return _rich(stderr=False).width
 
     @contextmanager
     def status(self, text: str) -> Iterator[None]:

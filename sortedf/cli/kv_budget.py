@@ -11,8 +11,10 @@ import typer
 from sortedf.cli import options
 from sortedf.cli.console import Console
 from sortedf.cli.quantities import parse_bytes, parse_share
+from sortedf.errors import OptionError
 
 Bytes = int | None
+DEFAULT_UTILISATION = Fraction("0.9")
 _bytes_or_none = partial(parse_bytes, minimum=0)
 
 
@@ -24,7 +26,7 @@ def kv_budget(
         Bytes, options.quantity("--gpu-memory", parse_bytes, "SIZE", "Memory of one GPU: 80GiB.")
     ] = None,
     utilisation: Annotated[
-        Fraction,
+        Fraction | None,
         typer.Option(
             "--utilisation",
             "--utilization",
@@ -33,7 +35,7 @@ def kv_budget(
             show_default="0.9",
             help="Share of the memory that the engine may use.",
         ),
-    ] = Fraction("0.9"),
+    ] = None,
     weights: Annotated[
         Bytes, options.quantity("--weights", _bytes_or_none, "SIZE", "Weights of the whole model.")
     ] = None,
@@ -75,10 +77,16 @@ def kv_budget(
     """
     from sortedf import engine
 
+    sources = {"--gpu-memory": gpu_memory, "--kv-memory": kv_memory}
+    shares = {"--utilisation": utilisation, "--weights": weights, "--overhead": overhead}
+    if gpu_memory is None and (given := [name for name, v in shares.items() if v is not None]):
+        raise OptionError(f"{', '.join(given)} only goes with --gpu-memory")
+    if config is None and (given := [name for name, v in sources.items() if v is not None]):
+        raise OptionError(f"{', '.join(given)} needs the model: --config config.json")
     budget = engine.kv_budget(
         config,
         gpu_memory=gpu_memory,
-        utilisation=utilisation,
+        utilisation=DEFAULT_UTILISATION if utilisation is None else utilisation,
         weights=weights or 0,
         overhead=overhead or 0,
         kv_memory=kv_memory,

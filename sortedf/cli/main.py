@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from io import TextIOWrapper
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,14 +26,15 @@ for command in (solve.solve, compare.compare, verify.verify, generate.generate):
     app.command()(command)
 app.command("kv-budget")(kv_budget.kv_budget)
 
+INTERRUPTED = 130
 EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
     (errors.OptionError, 2),
     (errors.InputError, 3),
     (errors.InvalidRequestError, 3),
     (errors.InfeasibleError, 4),
     (errors.VerificationError, 6),
-    (KeyboardInterrupt, 130),
-    (typer.Abort, 130),
+    (KeyboardInterrupt, INTERRUPTED),
+    (typer.Abort, INTERRUPTED),
 )
 
 
@@ -54,6 +58,15 @@ def sortedf(
 
 def run() -> None:
     """Run the program and exit with the documented code; no fault of the input is a traceback."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the caller; what is meant for it must not go elsewhere
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # As an exception it unwinds: no temporary file is left behind.
+        signal.signal(number, lambda number, frame: sys.exit(128 + number))
     sys.exit(main(sys.argv[1:]))
 
 
@@ -62,10 +75,13 @@ def main(arguments: list[str]) -> int:
     try:
         code = app(arguments, prog_name="sortedf", standalone_mode=False)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader of our output has gone (`| head`). Python would complain once more at exit.
+    except OSError as error:
+        # Python would try, and complain, once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        if isinstance(error, BrokenPipeError):  # the reader of our output has gone (`| head`)
+            return 1
+        _complain(f"standard output cannot be written: {error.strerror or error}")
+        return 3
     except tuple(kind for kind, _ in EXIT_CODES) as error:
         _complain(str(error) or "interrupted")
         return next(code for kind, code in EXIT_CODES if isinstance(error, kind))
@@ -73,8 +89,10 @@ def main(arguments: list[str]) -> int:
         # Usage errors of the argument parser, whose classes typer does not all export.
         if not hasattr(error, "format_message"):
             raise
-        _complain(f"{error.format_message()} (sortedf --help shows the usage)")
+        _complain(error.format_message())
         return 2
+    if code == INTERRUPTED:
+        _complain("interrupted")
     return code if isinstance(code, int) else 0
 
 

@@ -124,10 +124,12 @@ def load_backlog(
     """
     import numpy as np
 
-    from sortedf.errors import InfeasibleError
+    from sortedf.errors import InfeasibleError, InvalidRequestError
     from sortedf.instances import example, read_backlog
     from sortedf.solvers import oversized_requests
 
+    if backlog == reading.get("output_tokens") == "-":
+        raise OptionError("BACKLOG and --output-tokens cannot both be stdin")
     if backlog is None:
         if any(reading.values()):
             raise OptionError("the packaged example takes no reading options; name a BACKLOG")
@@ -143,13 +145,20 @@ def load_backlog(
     else:
         with console.status(f"reading {backlog}"):
             instance = read_backlog(backlog, kv_tokens=kv_tokens, note=console.note, **reading)
-    planned = instance.in_blocks(block_size)
-    oversized = oversized_requests(planned)
+    try:
+        planned = instance.in_blocks(block_size)
+    except InvalidRequestError as error:
+        raise OptionError(f"--block-size: {error}") from None
+    oversized = oversized_requests(instance, block_size)
     if not oversized:
         return Loaded(instance, [])
-    if not skip_oversized or len(oversized) == len(instance):
-        raise InfeasibleError(oversized, planned.kv_tokens)
-    for line in str(InfeasibleError(oversized, planned.kv_tokens)).splitlines():
+    infeasible = InfeasibleError(oversized, planned.kv_tokens, block_size)
+    if len(oversized) == len(instance):
+        raise infeasible
+    if not skip_oversized:
+        console.note("no schedule can serve these; --skip-oversized leaves them out:")
+        raise infeasible
+    for line in str(infeasible).splitlines():
         console.note(f"left out: {line}")
     noun = "request" if len(oversized) == 1 else "requests"
     console.note(f"{len(oversized)} {noun} over the budget left out")

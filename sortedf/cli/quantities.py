@@ -41,6 +41,9 @@ BYTE_UNITS: Mapping[str, int] = {
 }
 """Suffixes of a size: bytes, powers of 1000, with an ``i`` powers of 1024."""
 
+MOST_TOKENS = 2**62
+"""A budget stays below this, so that sums stay within 64 bits."""
+
 _AMBIGUOUS = frozenset("kKmMgGtT")
 _MOST_CHARACTERS = 32
 _FORM = re.compile(r"([0-9]+(?:\.[0-9]+)?)([A-Za-z]*)")
@@ -77,6 +80,8 @@ def parse_tokens(text: str) -> int:
         raise ValueError(f"{text!r} is not a whole number of tokens: {_TOKENS_HINT}")
     if tokens < 1:
         raise ValueError(f"{text!r} is no tokens at all: {_TOKENS_HINT}")
+    if tokens >= MOST_TOKENS:
+        raise ValueError(f"{_shown(text)} is 2^62 tokens or more, beyond any KV cache")
     return int(tokens)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -46,6 +47,8 @@ def solve(
     """
     if output == "-" and json:
         raise OptionError("-o - and --json both want stdout; leave one out")
+    if None not in (output, backlog) and _same_file(output, backlog):
+        raise OptionError(f"-o {output} is the backlog itself; choose another name for the plan")
     from sortedf import solvers
 
     chosen: dict[str, Any] = {}
@@ -56,6 +59,7 @@ def solve(
     # Before a large backlog is read for nothing.
     entry = solvers.find_solver(solver)
     entry.check_options(chosen)
+    entry.check_seed(seed)
     if time_limit is not None:
         entry.check_stop(solvers.MaxSeconds(time_limit))
     console = Console(quiet=quiet)
@@ -96,8 +100,15 @@ def solve(
 
         console.show(tables.result(row))
     if result.stop_reason == "interrupted":
-        console.note("interrupted: this is the best plan so far")
+        console.note("this is the best plan so far")
         raise typer.Exit(130)
+
+
+def _same_file(one: str | None, other: str | None) -> bool:
+    try:
+        return Path(str(one)).samefile(str(other))
+    except OSError:  # at least one of them does not exist
+        return False
 
 
 def _numbers(text: str) -> tuple[float, float, float]:

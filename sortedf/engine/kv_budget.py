@@ -205,8 +205,8 @@ def _memory_left(
         "the engine may use", int(gpu_memory * share), "bytes", f"x utilisation {float(share):g}"
     )
     part = -(-weights // ranks)
-    total.add("weights", part, "bytes", f"{weights} over {ranks} GPUs" if ranks > 1 else "given")
-    total.add("activations and graphs", overhead, "bytes", "given")
+    total.add("weights", part, "bytes", _given(weights, ranks))
+    total.add("activations and graphs", overhead, "bytes", _given(overhead))
     left = usable - part - overhead
     if left <= 0:
         raise OptionError(
@@ -221,6 +221,12 @@ def _memory_left(
             "activations and graphs are taken as 0 bytes: vLLM's log says what they take"
         )
     return total.add("memory for the KV cache", left, "bytes", "what is left")
+
+
+def _given(size: int, ranks: int = 1) -> str:
+    if not size:
+        return "none given"
+    return f"{size} over {ranks} GPUs" if ranks > 1 else "given"
 
 
 def _bytes_per_token(total: _Sum, shape: KvShape, ranks: int, kv_cache_dtype: str) -> int:

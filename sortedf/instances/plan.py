@@ -40,6 +40,7 @@ class _Skipped(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
 class _Planned(_Skipped, kw_only=True, omit_defaults=True, gc=False):
     start: Any
+    worker: Annotated[int, Meta(ge=0, le=0)] = 0  # plans over several workers come later
 
 
 class _Header(msgspec.Struct, kw_only=True):

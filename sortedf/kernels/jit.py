@@ -26,7 +26,10 @@ def jit(function: Callable[P, R]) -> Callable[P, R]:
     looks only at the caller's file to see whether it is stale. Here it looks at the kernels' files
     too, so that an edit or an upgrade never runs code of before.
     """
-    compiled: Any = numba.njit(cache=True, nogil=True)(function)
+    try:
+        compiled: Any = numba.njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # neither the package's folder nor the user's cache can be written
+        return numba.njit(nogil=True)(function)
     if compiled is not function:
         stamp = _contents(Path(__file__).parent), _contents(Path(inspect.getfile(function)))
         compiled._cache._cache_file._source_stamp = stamp

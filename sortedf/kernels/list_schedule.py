@@ -48,13 +48,17 @@ def list_schedule(
     number of different completion steps ahead; strict, each request is looked at about twice.
     """
     n = len(order)
-    starts = np.empty(n, np.int64)
+    # By rank, so that the loop goes through memory in order.
+    prompt = prompt_tokens[order]
+    output = output_tokens[order]
+    arrival = release[order]
+    start_of = np.empty(n, np.int64)
     profile = new_profile(n)
     leaves = 1
     while leaves < n:
         leaves *= 2
     ready = np.full(2 * leaves, NEVER, np.int64)
-    ready[leaves : leaves + n] = release[order]
+    ready[leaves : leaves + n] = arrival
     for node in range(leaves - 1, 0, -1):
         ready[node] = min(ready[2 * node], ready[2 * node + 1])
 
@@ -71,13 +75,10 @@ def list_schedule(
             step = _next_ready(ready, leaves, horizon)
             advance(profile, step)
             continue
-        request = order[rank]
-        start = earliest_start(
-            profile, prompt_tokens[request], output_tokens[request], step, kv_tokens
-        )
+        start = earliest_start(profile, prompt[rank], output[rank], step, kv_tokens)
         if start == step:
-            place(profile, prompt_tokens[request], output_tokens[request], step)
-            starts[request] = step
+            place(profile, prompt[rank], output[rank], step)
+            start_of[rank] = step
             left -= 1
             _set_ready(ready, leaves, rank, NEVER)
             if passed_over[rank]:
@@ -99,10 +100,12 @@ def list_schedule(
                 last = heap[0]
                 passed_over[last] = False
                 width -= 1
-                _set_ready(ready, leaves, last, release[order[last]])
+                _set_ready(ready, leaves, last, arrival[last])
         if width == lookahead:
             heap_size = _drop_stale(heap, heap_size, passed_over)
             horizon = heap[0]
+    starts = np.empty(n, np.int64)
+    starts[order] = start_of
     return starts
 
 

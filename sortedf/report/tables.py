@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rich import box
 from rich.table import Table
 
+WIDE = 125
+"""Columns that the whole comparison takes."""
 
-def comparison(rows: Sequence[Mapping[str, Any]]) -> Table:
+
+def comparison(rows: Sequence[Mapping[str, Any]], width: int = 160) -> Table:
     """Solvers beside each other, a line each, best mean latency first.
 
     ``rows`` are the objects of :meth:`sortedf.Result.to_dict`. Latencies and makespan are in steps;
-    ``x best`` is the total latency over the least one here.
+    ``x best`` is the total latency over the least one here. On fewer than ``WIDE`` columns the
+    total latency, the makespan and P50 are left out: no number is ever cut.
     """
     first = rows[0]
     table = Table(
@@ -23,25 +27,29 @@ def comparison(rows: Sequence[Mapping[str, Any]]) -> Table:
         caption="latencies in steps, from release to last token",
     )
     bounded = any(row["lower_bound"] is not None for row in rows)
-    table.add_column("solver")
-    headings = ["mean", "x best", "P50", "P95", "P99", "makespan", "total latency"]
-    for heading in headings + ["bound", "gap"] * bounded + ["seconds"]:
-        table.add_column(heading, justify="right")
-    table.add_column("verified")
     best = min(row["total_latency"] for row in rows)
+    columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        "solver": lambda row: row["solver"],
+        "mean": lambda row: f"{row['mean_latency']:,.1f}",
+        "x best": lambda row: f"{row['total_latency'] / best:.3f}",
+        "P50": lambda row: f"{row['p50_latency']:,}",
+        "P95": lambda row: f"{row['p95_latency']:,}",
+        "P99": lambda row: f"{row['p99_latency']:,}",
+        "makespan": lambda row: f"{row['makespan']:,}",
+        "total latency": lambda row: f"{row['total_latency']:,}",
+        "bound": lambda row: "" if row["lower_bound"] is None else f"{row['lower_bound']:,}",
+        "gap": lambda row: "" if row["gap"] is None else f"{row['gap']:.2%}",
+        "seconds": lambda row: f"{row['seconds']:.3f}",
+        "verified": lambda row: _yes(row["verified"]),
+    }
+    hidden = set() if width >= WIDE else {"P50", "makespan", "total latency"}
+    hidden |= set() if bounded else {"bound", "gap"}
+    shown = [heading for heading in columns if heading not in hidden]
+    for heading in shown:
+        left = heading in ("solver", "verified")
+        table.add_column(heading, justify="left" if left else "right", overflow="fold")
     for row in sorted(rows, key=lambda row: row["total_latency"]):
-        cells = [
-            row["solver"],
-            f"{row['mean_latency']:,.1f}",
-            f"{row['total_latency'] / best:.3f}",
-            *(f"{row[key]:,}" for key in ("p50_latency", "p95_latency", "p99_latency")),
-            f"{row['makespan']:,}",
-            f"{row['total_latency']:,}",
-        ]
-        if bounded:
-            known = row["lower_bound"] is not None
-            cells += [f"{row['lower_bound']:,}", f"{row['gap']:.2%}"] if known else ["", ""]
-        table.add_row(*cells, f"{row['seconds']:.3f}", _yes(row["verified"]))
+        table.add_row(*(columns[heading](row) for heading in shown))
     return table
 
 

@@ -47,6 +47,7 @@ SOLVERS = (
         plan,
         ("lookahead",),
         anytime=True,
+        deterministic=False,
         limit_seconds=None,
     ),
 )

@@ -42,6 +42,16 @@ def check_plan(plan: Plan, backlog: Instance | None = None) -> PlanCheck:
     """
     mismatches: list[str] = []
     budget = plan.kv_tokens // plan.block_size * plan.block_size
+    if plan.total_latency is None:
+        mismatches.append("no total latency is recorded")
+    if budget == 0:
+        mismatches.append(f"{plan.kv_tokens} tokens hold no block of {plan.block_size}")
+    out = [index for index, _ in plan.skipped]
+    if len(set(out)) < len(out) or {request.id for _, request in plan.skipped} & set(plan.ids):
+        mismatches.append("a request is left out twice, or both planned and left out")
+    entries = list(zip(plan.starts, plan.index, strict=True))
+    if all(type(start) is int for start, _ in entries) and entries != sorted(entries):
+        mismatches.append("the requests are not in the order of their starts")
     for index, request in plan.skipped:
         needed = request.prompt_tokens + plan.block_size - 1 + request.output_tokens
         if needed <= budget:
@@ -80,6 +90,9 @@ def check_plan(plan: Plan, backlog: Instance | None = None) -> PlanCheck:
         total_latency=plan.total_latency,
         ids=instance.ids,
     )
+    bound = plan.lower_bound
+    if bound is not None and report.total_latency is not None and bound > report.total_latency:
+        mismatches.append(f"the lower bound {bound} is above the total latency")
     return PlanCheck(report, instance.ids, tuple(mismatches))
 
 

@@ -8,7 +8,7 @@ from math import ceil
 from typing import Any
 
 import sortedf
-from sortedf.errors import InfeasibleError, OptionError, VerificationError
+from sortedf.errors import InfeasibleError, VerificationError, whole_number
 from sortedf.model import Instance, Result, Schedule, Status
 from sortedf.model.result import BoundKind
 from sortedf.solvers.registry import find_solver
@@ -69,11 +69,11 @@ def solve(
     entry = find_solver(solver)
     entry.check_options(options)
     entry.check_stop(stop)
-    if seed < 0:
-        raise OptionError(f"the seed is {seed}; it must be at least 0")
+    entry.check_seed(seed)
+    whole_number("block_size", block_size, 1)
     planned = instance.in_blocks(block_size)
-    if oversized := oversized_requests(planned):
-        raise InfeasibleError(oversized, planned.kv_tokens)
+    if oversized := oversized_requests(instance, block_size):
+        raise InfeasibleError(oversized, planned.kv_tokens, block_size)
     compile_kernels(entry)
     begin = time.perf_counter()
     if entry.anytime:
@@ -104,11 +104,11 @@ def solve(
     )
 
 
-def oversized_requests(instance: Instance) -> list[tuple[int, str, int]]:
-    """Position, id and tokens (s + o) of each request that is larger than the budget."""
+def oversized_requests(instance: Instance, block_size: int = 1) -> list[tuple[int, str, int]]:
+    """Index, id and tokens (s + o) of each request that is larger than the budget, in blocks."""
     return [
         (i, instance.ids[i], int(instance.prompt_tokens[i] + instance.output_tokens[i]))
-        for i in instance.oversized.tolist()
+        for i in instance.in_blocks(block_size).oversized.tolist()
     ]
 
 

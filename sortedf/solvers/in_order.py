@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from sortedf.errors import OptionError
+from sortedf.errors import OptionError, whole_number
 from sortedf.kernels.list_schedule import list_schedule
 from sortedf.model import Instance, Schedule
 from sortedf.model.instance import IntArray
@@ -21,8 +21,7 @@ def schedule_in_order(instance: Instance, order: IntArray, lookahead: int = 1) -
     OptionError
         If lookahead is below 1.
     """
-    if lookahead < 1:
-        raise OptionError(f"the lookahead is {lookahead}; it must be at least 1 (strict)")
+    whole_number("lookahead", lookahead, 1)
     needed = int((instance.prompt_tokens + instance.output_tokens).sum())
     starts = list_schedule(
         instance.prompt_tokens,
@@ -61,7 +60,12 @@ def _in_order(name: str, instance: Instance, seed: int, lookahead: int = 1) -> P
 def _one_bit(
     instance: Instance, seed: int, lookahead: int = 1, proxies: Proxies | None = None
 ) -> Planned:
-    used = burst_proxies(instance) if proxies is None else Proxies(*proxies)
+    try:
+        used = burst_proxies(instance) if proxies is None else Proxies(*map(float, proxies))
+    except (TypeError, ValueError):
+        raise OptionError(
+            f"proxies is {proxies!r}; it takes three numbers: threshold, short, long"
+        ) from None
     schedule = schedule_by("svf-1bit", instance, lookahead, proxies=used)
     return Planned(schedule, {"lookahead": lookahead, "proxies": list(used)})
 

@@ -22,6 +22,8 @@ SOLVERS: dict[str, Solver] = {
 
 def find_solver(name: str) -> Solver:
     """Look a solver up; an unknown name is an :class:`OptionError` that lists the known ones."""
+    if not isinstance(name, str):
+        raise OptionError(f"the solver is {name!r}; it must be a name: {', '.join(SOLVERS)}")
     if name in SOLVERS:
         return SOLVERS[name]
     close = get_close_matches(name, SOLVERS, n=1)

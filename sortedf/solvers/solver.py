@@ -9,7 +9,7 @@ from functools import cache
 from math import inf
 from typing import Any, NamedTuple
 
-from sortedf.errors import OptionError
+from sortedf.errors import OptionError, whole_number
 from sortedf.model import Instance, Schedule, StopReason
 from sortedf.model.result import BoundKind
 from sortedf.solvers.stop import MaxIterations
@@ -85,6 +85,12 @@ class Solver:
                 raise OptionError(
                     f"solver {self.name!r} takes no option {name!r} (it takes: {takes})"
                 )
+
+    def check_seed(self, seed: int) -> None:
+        """Refuse a seed, as an :class:`OptionError`, when nothing is drawn at random; 0 is none."""
+        whole_number("seed", seed, 0)
+        if seed and self.deterministic:
+            raise OptionError(f"solver {self.name!r} draws nothing at random; it takes no seed")
 
     def check_stop(self, stop: object) -> None:
         """Refuse a limit, as an :class:`OptionError`, when this solver does not search."""

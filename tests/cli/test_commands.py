@@ -156,6 +156,40 @@ def test_a_tampered_header_is_found(
         assert any(part in err for part in message.split("|")), err
 
 
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        ({"total_latency": None}, 6, "no total latency"),
+        ({"lower_bound": 10**9}, 6, "lower bound"),
+        ({"requests": "reversed"}, 6, "order of their starts"),
+        ({"block_size": 10**18}, 6, "no block"),
+        ({"requests": "workers"}, 3, "worker"),
+    ],
+)
+def test_contradictions_in_a_plan_are_found(
+    capsys: pytest.CaptureFixture[str],
+    backlog: Path,
+    tmp_path: Path,
+    change: dict[str, Any],
+    code: int,
+    message: str,
+) -> None:
+    """A plan that contradicts itself or its format is not accepted."""
+    path = tmp_path / "plan.json"
+    run(capsys, "solve", backlog, "--kv-tokens", "12", "--solver", "fcfs", "-o", path)
+    plan = json.loads(path.read_text())
+    if change == {"requests": "reversed"}:
+        plan["requests"].reverse()
+    elif change == {"requests": "workers"}:
+        plan["requests"][0]["worker"] = 2
+    else:
+        plan |= change
+    path.write_text(json.dumps(plan))
+    found, _, err = run(capsys, "verify", path)
+    assert found == code
+    assert message in err
+
+
 def test_verify_notices_another_backlog(
     capsys: pytest.CaptureFixture[str], backlog: Path, tmp_path: Path
 ) -> None:
@@ -174,7 +208,9 @@ def test_oversized_requests(
     """Requests over the budget end with 4 and their names, or are left out, listed and counted."""
     code, out, err = run(capsys, "solve", backlog, "--kv-tokens", 9)
     assert (code, out) == (4, "")
-    assert err == "request 'c' (position 2) needs 10 tokens, the KV budget is 9\n"
+    told, fault = err.splitlines()
+    assert "--skip-oversized" in told
+    assert fault == "request 'c' (index 2) needs 10 tokens, the KV budget is 9"
     plan = tmp_path / "plan.json"
     code, out, err = run(
         capsys, "solve", backlog, "--kv-tokens", 9, "--skip-oversized", "-o", plan, "--json"
@@ -230,6 +266,17 @@ USAGE = [
     (["kv-budget"], "memory"),
     (["kv-budget", "--config", "c.json", "--gpu-memory", "80"], "c.json"),
     (["kv-budget", "--num-gpu-blocks", "50", "--utilisation", "1.5"], "share"),
+    (["kv-budget", "--num-gpu-blocks", "50", "--weights", "3GiB"], "--gpu-memory"),
+    (["kv-budget", "--kv-memory", "1GiB"], "--config"),
+    (["solve", "--solver", "fcfs", "--seed", "3"], "takes no seed"),
+    (["compare", "--solvers", "fcfs", "--seed", "3"], "--seed"),
+    (["solve", "--solver", "fcfs", "--time-limit", "3"], "no limit"),
+    (["compare", "--solvers", "fcfs", "--time-limit", "3"], "--time-limit"),
+    (["solve", "--time-limit", "0"], "above 0"),
+    (["solve", "{backlog}", "--kv-tokens", "4611686018427387904"], "2^62"),
+    (["solve", "{backlog}", "--kv-tokens", "16", "--block-size", "17"], "--block-size"),
+    (["solve", "{backlog}", "--kv-tokens", "16", "-o", "{backlog}"], "the backlog itself"),
+    (["solve", "-", "--kv-tokens", "16", "--output-tokens", "-"], "stdin"),
     (["nope"], "nope"),
     (["solve", "{backlog}", "--kv-tokens", "16", "--tokenizer", "x"], "tokenizer"),
 ]
@@ -380,6 +427,52 @@ def test_json_stays_one_document_under_a_progress_bar(tmp_path: Path) -> None:
     os.close(leader)
     assert b"planning" in drawn
     assert len(json.loads(out.read_text())["rows"]) == len(find_solvers("fast"))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize(
+    "arguments", [["compare"], ["compare", "--json"], ["generate", "mix", "-n", "9"], ["--help"]]
+)
+def test_a_full_disk_behind_stdout_is_one_line(arguments: list[str]) -> None:
+    """What cannot be written to stdout ends with one line and exit code 3."""
+    command = [sys.executable, "-m", "sortedf", *arguments]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr.splitlines()[-1].startswith("standard output cannot be written: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_closed_descriptors_and_narrow_encodings(tmp_path: Path) -> None:
+    """A closed stderr never spills into stdout; any encoding of stdout gets its document."""
+    command = [sys.executable, "-m", "sortedf", "kv-budget", "--num-gpu-blocks", "50", "--json"]
+    shell = " ".join(f'"{part}"' for part in command)
+    done = subprocess.run(f"{shell} 2>&-", shell=True, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["kv_tokens"] == 784
+    done = subprocess.run(f"{shell} >&-", shell=True, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    path = tmp_path / "ünï.csv"
+    path.write_text(BACKLOG.replace("a,", "ä,"))
+    for flag in ([], ["--json"]):
+        done = program(
+            "solve", path, "--kv-tokens", 3, *flag, env=os.environ | {"PYTHONIOENCODING": "ascii"}
+        )
+        assert done.returncode == 4
+        assert "Traceback" not in done.stderr
+    done = program(
+        "generate", "mix", "-n", 2, "-o", path, "--json", env=os.environ | {"LC_ALL": "C"}
+    )
+    assert json.loads(done.stdout)["output"] == str(path)
+
+
+def test_a_cache_that_cannot_be_written_is_no_fault(tmp_path: Path) -> None:
+    """Kernels are compiled without a cache when none can be had."""
+    code = (
+        "import numba.core.caching as c; c.CacheImpl._locator_classes = [];"
+        "from sortedf.kernels.jit import jit; print(jit(lambda x: x + 1)(1))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "2\n"
 
 
 def test_a_closed_pipe_is_no_traceback() -> None:

@@ -107,7 +107,7 @@ def test_more_memory_than_all_requests_need_changes_nothing() -> None:
 def test_oversized_requests_are_named() -> None:
     """A request over the budget is infeasible; all such requests are named with their tokens."""
     backlog = Instance([5, 9, 9], [5, 1, 2], 10, ids=["a", "b", "c"])
-    with pytest.raises(InfeasibleError, match="request 'c' \\(position 2\\) needs 11") as caught:
+    with pytest.raises(InfeasibleError, match="request 'c' \\(index 2\\) needs 11") as caught:
         solve(backlog)
     assert caught.value.oversized == ((2, "c", 11),)
     with pytest.raises(InfeasibleError) as caught:
@@ -127,6 +127,21 @@ def test_unknown_names_and_options_are_refused() -> None:
         solve(backlog, solver="svf", lookahead=0)
     with pytest.raises(OptionError, match="seed is -1"):
         solve(backlog, seed=-1)
+    with pytest.raises(OptionError, match="takes no seed"):
+        solve(backlog, solver="svf", seed=3)
+    wrong: list[dict[str, Any]] = [
+        {"seed": 1.0},
+        {"seed": True},
+        {"block_size": "16"},
+        {"solver": None},
+        {"solver": "svf", "lookahead": True},
+        {"solver": "svf", "lookahead": None},
+        {"solver": "svf-1bit", "proxies": (1, 2)},
+        {"solver": "svf-1bit", "proxies": "1,1,2"},
+    ]
+    for options in wrong:
+        with pytest.raises(OptionError):
+            solve(backlog, **options)
     with pytest.raises(OptionError, match="twice"):
         find_solvers("svf,fcfs, svf")
 

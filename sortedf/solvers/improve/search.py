@@ -28,9 +28,9 @@ from sortedf.solvers.solver import Planned, Progress, Solver
 from sortedf.solvers.stop import Stop
 
 LANES = 2
-BEAMS_UNTIL = 0.35  # share of the limit
+BEAMS_UNTIL = 0.3  # share of the limit
 LARGEST_FOR_BEAMS = 30_000  # requests; beyond, a beam takes minutes
-HOT, COLD = 1.5, 0.1  # temperatures, in units of the distance from the bound a request
+HOT, COLD = 1.5, 0.12  # temperatures, in units of the steps that a request takes: makespan / n
 REACH = 15.0  # mean distance of a move, in positions
 
 T = TypeVar("T")
@@ -130,8 +130,7 @@ class Search:
             for lane, found in zip(range(LANES), self.elite * LANES, strict=False)
         ]
         first = self.stop.share(self.iterations)
-        bound = 0.0 if self.bound is None else float(self.bound.value)
-        unit = (self.best.total - bound) / len(self.instance)
+        unit = self.best.schedule.makespan(self.instance) / len(self.instance)
         while True:
             share = (self.stop.share(self.iterations) - first) / max(1e-9, 1.0 - first)
             temperature = unit * HOT * (COLD / HOT) ** min(1.0, share)

@@ -1,0 +1,5 @@
+"""`python -m sortedf`."""
+
+from sortedf.cli.main import run
+
+run()
