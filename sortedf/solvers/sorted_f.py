@@ -137,6 +137,8 @@ def _solver(name: str, title: str, select: Selector, most: int | None, fast_up_t
 
 SOLVERS = (
     _solver("exact-dp", "Sorted-F, batches of least F", exact_batch, EXACT_REQUESTS, 500),
-    _solver("local-swap", "Sorted-F, batches by local swap search", swap_batch, SWAP_REQUESTS, 2000),
-    _solver("quantile-greedy", "Sorted-F, batches by quantile greedy", quantile_batch, None, 50_000),
+    _solver("local-swap", "Sorted-F, batches by local swap", swap_batch, SWAP_REQUESTS, 2000),
+    _solver(
+        "quantile-greedy", "Sorted-F, batches by quantile greedy", quantile_batch, None, 50_000
+    ),
 )

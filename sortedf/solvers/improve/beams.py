@@ -12,7 +12,7 @@ from sortedf.lp.prices import Prices, cost_tables, min_costs
 from sortedf.model import Instance, Schedule
 from sortedf.model.instance import IntArray
 
-NODE_BUDGET = 200_000
+NODE_BUDGET = 400_000
 """Width times requests of the widest beam: about two seconds of work at n = 2,000."""
 
 

@@ -28,7 +28,9 @@ from sortedf.solvers.solver import Planned, Progress, Solver
 from sortedf.solvers.stop import Stop
 
 LANES = 2
-BEAMS_UNTIL = 0.3  # share of the limit
+ELITE = 8  # schedules kept
+BEAMS_UNTIL = 0.35  # share of the limit
+TRIALS_SHARE = 0.5  # of what the beams leave, for annealing each of the elite
 LARGEST_FOR_BEAMS = 30_000  # requests; beyond, a beam takes minutes
 HOT, COLD = 1.5, 0.12  # temperatures, in units of the steps that a request takes: makespan / n
 REACH = 15.0  # mean distance of a move, in positions
@@ -121,26 +123,47 @@ class Search:
     def _keep(self, found: Found) -> None:
         """Keep the best few schedules, no two of one total latency, best first."""
         if all(found.total != other.total for other in self.elite):
-            self.elite = sorted([*self.elite, found], key=lambda f: f.total)[: 2 * LANES]
+            self.elite = sorted([*self.elite, found], key=lambda f: f.total)[:ELITE]
 
     def _anneal(self, pool: ThreadPoolExecutor) -> StopReason:
-        """Anneal the best schedule on each lane, cooling as the limit is used up."""
-        lanes = [
-            Annealer(self.instance, found.schedule, LANES * self.seed + lane)
-            for lane, found in zip(range(LANES), self.elite * LANES, strict=False)
+        """Anneal all of the elite in turn, then the best of them, each time from hot to cold.
+
+        How much annealing gains differs from schedule to schedule, and shows only by trying.
+        """
+        annealers = [
+            Annealer(self.instance, found.schedule, ELITE * self.seed + number)
+            for number, found in enumerate(self.elite)
         ]
-        first = self.stop.share(self.iterations)
+        begin = self.stop.share(self.iterations)
+        if reason := self._cool(pool, annealers, begin, begin + (1.0 - begin) * TRIALS_SHARE):
+            return reason
+        annealers.sort(key=lambda annealer: annealer.best_total)
+        for annealer in annealers[:LANES]:
+            annealer.back_to_best()
+        begin = self.stop.share(self.iterations)
+        return self._cool(pool, annealers[:LANES], begin, 1.0) or StopReason.FINISHED
+
+    def _cool(
+        self, pool: ThreadPoolExecutor, annealers: list[Annealer], begin: float, end: float
+    ) -> StopReason | None:
+        """Anneal these in turn, a lane each, cooling until the share of the limit is ``end``."""
         unit = self.best.schedule.makespan(self.instance) / len(self.instance)
-        while True:
-            share = (self.stop.share(self.iterations) - first) / max(1e-9, 1.0 - first)
-            temperature = unit * HOT * (COLD / HOT) ** min(1.0, share)
-            for task in [pool.submit(lane.run, temperature, REACH) for lane in lanes]:
+        turn = 0
+        while (share := self.stop.share(self.iterations)) < end or end >= 1.0:
+            cooled = min(1.0, (share - begin) / max(1e-9, end - begin))
+            temperature = unit * HOT * (COLD / HOT) ** cooled
+            chosen = [annealers[(turn + k) % len(annealers)] for k in range(LANES)]
+            turn += LANES
+            # With one annealer both lanes would be the same.
+            tasks = [pool.submit(a.run, temperature, REACH) for a in dict.fromkeys(chosen)]
+            for task in tasks:
                 task.result()
-            for lane in lanes:
-                if lane.best_total < self.best.total:
-                    self._keep(Found(lane.best_total, lane.schedule()))
+            for annealer in dict.fromkeys(chosen):
+                if annealer.best_total < self.best.total:
+                    self._keep(Found(annealer.best_total, annealer.schedule()))
             if reason := self._stopped():
                 return reason
+        return None
 
 
 def improve(
