@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import sortedf
 from sortedf import Instance, Schedule, StopReason
-from sortedf.kernels.beam import Settings
+from sortedf.kernels.beam_nodes import Settings
 from sortedf.lp.bounds import lower_bound
 from sortedf.solvers import MaxIterations, Progress
 from sortedf.solvers.improve.annealing import Annealer

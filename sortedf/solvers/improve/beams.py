@@ -7,7 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from sortedf.kernels.beam import Costs, Settings, beam
+from sortedf.kernels.beam import beam
+from sortedf.kernels.beam_nodes import Costs, Settings
 from sortedf.lp.prices import Prices, cost_tables, min_costs
 from sortedf.model import Instance, Schedule
 from sortedf.model.instance import IntArray

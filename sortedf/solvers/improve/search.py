@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from sortedf.kernels.beam import Settings
+from sortedf.kernels.beam_nodes import Settings
 from sortedf.lp.bounds import Bound, lower_bound
 from sortedf.model import Instance, Schedule, StopReason
 from sortedf.model.result import BoundKind
