@@ -86,9 +86,12 @@ def fit(running: Running, prompt: int, output: int, step: int, kv_tokens: int) -
 
 @jit
 def add(running: Running, prompt: int, output: int, step: int) -> None:
-    """Start a request at this step, at or after which all completions in use lie."""
+    """Start a request at this step; completions up to it are forgotten."""
     completion, holders, base = running.completion, running.holders, running.base
     first = running.ends[0]
+    while first < running.ends[1] and completion[first] <= step:
+        first += 1
+    running.ends[0] = first
     if first > 0 and running.ends[1] == len(completion):
         # Room at the end: move what is in use to the front.
         count = running.ends[1] - first
@@ -152,20 +155,9 @@ class Solution(NamedTuple):
 def decode(solution: Solution, requests: Requests, kv_tokens: int, running: Running) -> int:
     """Decode all of a solution, set its checkpoints; returns the sum of the starts."""
     running.ends[:] = 0
-    return _decode_from(solution, requests, kv_tokens, running, 0)
-
-
-@jit
-def _decode_from(
-    solution: Solution,
-    requests: Requests,
-    kv_tokens: int,
-    running: Running,
-    position: int,
-) -> int:
-    step = solution.start[position - 1] if position > 0 else 0
+    step = 0
     total = 0
-    for q in range(position, len(solution.sequence)):
+    for q in range(len(solution.sequence)):
         if q % STRIDE == 0:
             _save(solution, running, q // STRIDE)
         i = solution.sequence[q]
@@ -176,19 +168,10 @@ def _decode_from(
             _not_before(solution, requests, i, q, step),
             kv_tokens,
         )
-        running.ends[0] = _passed(running, step)
         add(running, requests.prompt[i], requests.output[i], step)
         solution.start[q] = step
         total += step
     return total
-
-
-@jit
-def _passed(running: Running, step: int) -> int:
-    first = running.ends[0]
-    while first < running.ends[1] and running.completion[first] <= step:
-        first += 1
-    return first
 
 
 @jit
@@ -344,7 +327,6 @@ def _try(
     _load(solution, running, mark)
     for q in range(mark * STRIDE, low):
         i = solution.sequence[q]
-        running.ends[0] = _passed(running, solution.start[q])
         add(running, requests.prompt[i], requests.output[i], solution.start[q])
     step = solution.start[low - 1] if low > 0 else 0
     gain = 0
@@ -359,7 +341,6 @@ def _try(
                 began = fresh[at] if at >= low else solution.start[at]
                 floor = max(floor, began + solution.lags[i])
         step = fit(running, requests.prompt[i], requests.output[i], floor, kv_tokens)
-        running.ends[0] = _passed(running, step)
         add(running, requests.prompt[i], requests.output[i], step)
         fresh[q] = step
         gain += step - solution.start[q]
@@ -394,7 +375,6 @@ def _refresh(
             if q >= end:
                 return
         i = solution.sequence[q]
-        running.ends[0] = _passed(running, solution.start[q])
         add(running, requests.prompt[i], requests.output[i], solution.start[q])
 
 

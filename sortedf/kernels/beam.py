@@ -93,7 +93,7 @@ def beam(
     child_rated = np.empty(room * (settings.branches + 1))
     child_parent = np.empty(room * (settings.branches + 1), np.int64)
     child_action = np.empty(room * (settings.branches + 1), np.int64)
-    used = np.empty(ahead)  # W at the completions ahead of the node at hand
+    used = np.empty(ahead, np.int64)  # W at the completions ahead of the node at hand
     picked = np.empty(settings.branches, np.int64)
 
     for bucket in range(first_bucket, buckets):

@@ -161,7 +161,7 @@ def look_around(
     node: int,
     kv_tokens: int,
     settings: Settings,
-    used: FloatArray,
+    used: IntArray,
     picked: IntArray,
 ) -> tuple[int, int]:
     """Find what a node may do: how many ranks in ``picked`` may start now, and the next step.
@@ -203,7 +203,7 @@ def look_around(
         j = 0
         while j < ahead and nodes.completion[node, j] <= end:
             if used[j] > slack:
-                wait = max(wait, min(nodes.completion[node, j], int(used[j]) - slack + step))
+                wait = max(wait, min(nodes.completion[node, j], used[j] - slack + step))
             j += 1
         if j < ahead:
             # Usage at the request's own last step, before the next completion.
@@ -211,9 +211,9 @@ def look_around(
             holding = 0
             for k in range(j, ahead):
                 holding += nodes.holders[node, k]
-            now = int(used[j]) - (holding + 1) * c + holding * end
+            now = used[j] - (holding + 1) * c + holding * end
             if now + prompt + costs.output[rank] > kv_tokens:
-                wait = max(wait, min(c, int(used[j]) - slack + step))
+                wait = max(wait, min(c, used[j] - slack + step))
         if wait == step:
             picked[fits] = rank
             fits += 1

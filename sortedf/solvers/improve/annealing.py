@@ -134,10 +134,6 @@ def sequence_of(
             if other >= 0:
                 waits[i] = other
                 lags[i] = start - starts[other]
-        first, count = running.ends
-        running.ends[0] = first + np.searchsorted(
-            running.completion[first:count], start, side="right"
-        )
         add(running, s[i], o[i], start)
         completes[start + int(o[i])] = i
         step = start
