@@ -19,13 +19,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sortedf.kernels.beam_follow import follow
 from sortedf.kernels.beam_nodes import (
     Costs,
+    FloatArray,
     IntArray,
     Nodes,
     Settings,
     copy_node,
-    follow,
     go_on,
     idle_loss,
     look_around,
@@ -44,8 +45,7 @@ def beam(
     costs: Costs,
     kv_tokens: int,
     settings: Settings,
-    allowed: float,
-    horizon: int,
+    allowed: FloatArray,
     ahead: int,
     given: IntArray,
     begin: int,
@@ -55,12 +55,14 @@ def beam(
     Nodes wait in buckets of ``settings.bucket`` steps; of each bucket the ``width`` best go on. A
     node tries the first ``candidates`` requests that remain and starts each of up to ``branches``
     that fit. ``waste`` is the share of the memory that is expected to lie idle, so that nodes of
-    one bucket are compared fairly. A node is dropped when it has lost ``allowed`` or more, stands
-    beyond ``horizon``, or has more than ``ahead`` different completions ahead. Starts before step
-    ``begin`` are taken from a feasible schedule, ``given`` (by rank). The sum is -1 when no node
-    reached the end. Without releases. O(n width (n / 64 + ahead)) for about n rounds.
+    one bucket are compared fairly. A node is dropped when at a step it has lost ``allowed[step]``
+    or more, overdue requests included, when it stands beyond ``horizon``, the last of these steps,
+    or has more than ``ahead`` different completions ahead. Starts before step ``begin`` are taken
+    from a feasible schedule, ``given`` (by rank). The sum is -1 when no node reached the end.
+    Without releases. O(n width (n / 64 + ahead)) for about n rounds.
     """
     n = len(costs.prompt)
+    horizon = len(allowed) - 1
     width = settings.width
     rows = 40 * width + 64
     words = (n + 63) // 64
@@ -133,7 +135,7 @@ def beam(
                 lost = nodes.lost[node] + idle
                 late = overdue_loss(costs, nodes, node, goes_on)
                 place = goes_on // settings.bucket
-                if lost + late >= allowed or place >= buckets:
+                if goes_on > horizon or lost + late >= allowed[goes_on]:
                     continue
                 span = costs.level[min(goes_on, len(costs.level) - 1)]
                 span -= costs.level[min(step, len(costs.level) - 1)]
@@ -181,7 +183,6 @@ def beam(
             ranking = np.argsort(child_rated[:children])
             upcoming = np.empty(width, np.int64)
             kept = 0
-            table[:] = 0
             for r in range(children):
                 if kept == width or free_size == 0:
                     break
@@ -222,10 +223,6 @@ def beam(
                         free[free_size] = child
                         free_size += 1
                         continue
-                if _seen(table, node_key(nodes, child)):
-                    free[free_size] = child
-                    free_size += 1
-                    continue
                 upcoming[kept] = child
                 kept += 1
             for k in range(count):

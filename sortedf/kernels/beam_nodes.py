@@ -51,7 +51,6 @@ class Nodes(NamedTuple):
     total: IntArray  # sum of completions of what has been started
     left: IntArray
     after: IntArray  # only ranks from here on may still be started at this step
-    key: npt.NDArray[Any]
     log: IntArray
     ahead: IntArray  # number of completions ahead
     completion: IntArray  # (nodes, A)
@@ -82,7 +81,6 @@ def new_nodes(rows: int, ahead: int, words: int) -> Nodes:
         np.empty(rows, np.int64),
         np.empty(rows, np.int64),
         np.empty(rows, np.int64),
-        np.empty(rows, np.uint64),
         np.empty(rows, np.int64),
         np.empty(rows, np.int64),
         np.empty((rows, ahead), np.int64),
@@ -107,31 +105,6 @@ def set_root(nodes: Nodes, root: int, n: int) -> None:
     nodes.remaining[root, :] = 0
     for i in range(n):
         nodes.remaining[root, i // 64] |= np.uint64(1) << np.uint64(i % 64)
-
-
-@jit
-def follow(
-    costs: Costs, nodes: Nodes, root: int, kv_tokens: int, given: IntArray, begin: int
-) -> None:
-    """Take a node from step 0 to ``begin`` along a given schedule, with all that it loses."""
-    for rank in np.argsort(given):
-        if given[rank] >= begin:
-            break
-        wait_until(costs, nodes, root, kv_tokens, given[rank])
-        nodes.lost[root] += reduced_cost(costs, rank, given[rank])
-        start_request(costs, nodes, root, rank)
-    wait_until(costs, nodes, root, kv_tokens, begin)
-
-
-@jit
-def wait_until(costs: Costs, nodes: Nodes, node: int, kv_tokens: int, step: int) -> None:
-    """Move a node on to a step, completion by completion, with the idle memory that it loses."""
-    while nodes.step[node] < step:
-        following = step
-        if nodes.ahead[node] > 0:
-            following = min(step, nodes.completion[node, 0])
-        nodes.lost[node] += idle_loss(costs, nodes, node, following, kv_tokens)
-        go_on(nodes, node, following)
 
 
 @jit

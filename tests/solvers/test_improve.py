@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 import sortedf
 from sortedf import Instance, Schedule, StopReason
+from sortedf.kernels.beam_follow import losses
 from sortedf.kernels.beam_nodes import Settings
 from sortedf.lp.bounds import lower_bound
 from sortedf.solvers import MaxIterations, Progress
 from sortedf.solvers.improve.annealing import Annealer
-from sortedf.solvers.improve.beams import new_guide, random_settings
+from sortedf.solvers.improve.beams import Known, new_guide, random_settings
 from sortedf.solvers.improve.search import improve
 from sortedf.solvers.in_order import schedule_by, shortest_of_orders
 from sortedf.verify import verify
@@ -89,10 +90,11 @@ def test_a_beam_is_feasible_and_loses_what_its_schedule_loses() -> None:
     bound = lower_bound(instance, start=simple)
     assert bound.prices is not None
     guide = new_guide(instance, bound.prices, bound.value, simple)
+    known = Known(simple, simple.total_latency(instance), guide.losses(simple))
     rng = np.random.Generator(np.random.PCG64(1))
     found = []
     for _ in range(12):
-        schedule = guide.search(random_settings(rng, 120), 10**9, simple, 0)
+        schedule = guide.search(random_settings(rng, 120), known, 0, 1.0)
         if schedule is not None:
             assert accepted(instance, schedule)
             assert schedule.total_latency(instance) >= bound.value
@@ -109,13 +111,32 @@ def test_a_beam_goes_on_from_a_given_schedule() -> None:
     guide = new_guide(instance, bound.prices, bound.value, simple)
     width = Settings(width=40, bucket=1, candidates=8, branches=4, waste=0.02)
     begin = int(np.median(simple.starts))
-    schedule = guide.search(width, 10**9, simple, begin)
+    known = Known(simple, 10**9, np.full(guide.horizon + 1, 1e9))
+    schedule = guide.search(width, known, begin, 1.0)
     assert schedule is not None
     early = simple.starts < begin
     assert early.any()
     np.testing.assert_array_equal(schedule.starts[early], simple.starts[early])
     assert (schedule.starts[~early] >= begin).all()
     assert accepted(instance, schedule)
+
+
+def test_losses_of_a_schedule_end_at_what_it_is_above_the_bound() -> None:
+    """They never fall by more than what is overdue, and end at TEL - bound, at any stride."""
+    instance = sortedf.generate("mix", 120, seed=9)
+    _, simple = shortest_of_orders(instance)
+    bound = lower_bound(instance, start=simple)
+    assert bound.prices is not None
+    guide = new_guide(instance, bound.prices, bound.value, simple)
+    given = simple.starts[guide.order]
+    last = simple.makespan(instance)
+    above = simple.total_latency(instance) - float(bound.value)
+    by_step = losses(guide.costs, instance.kv_tokens, guide.ahead, given, last, 1)
+    assert by_step[last] == pytest.approx(above)
+    for stride in (7, 100):
+        coarse = losses(guide.costs, instance.kv_tokens, guide.ahead, given, last, stride)
+        exact = [*range(0, last, stride), last]
+        np.testing.assert_allclose(coarse[exact], by_step[exact])
 
 
 def run(instance: Instance, seed: int, iterations: int, threads: int) -> sortedf.Result:

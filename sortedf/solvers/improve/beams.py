@@ -8,13 +8,26 @@ from fractions import Fraction
 import numpy as np
 
 from sortedf.kernels.beam import beam
-from sortedf.kernels.beam_nodes import Costs, Settings
+from sortedf.kernels.beam_follow import losses
+from sortedf.kernels.beam_nodes import Costs, FloatArray, Settings
 from sortedf.lp.prices import Prices, cost_tables, min_costs
 from sortedf.model import Instance, Schedule
 from sortedf.model.instance import IntArray
 
-NODE_BUDGET = 400_000
-"""Width times requests of the widest beam: about two seconds of work at n = 2,000."""
+NODE_BUDGET = 200_000
+"""Width times requests of wide beams: about two seconds of work at n = 2,000."""
+
+LOSSES = 10_000
+"""Most steps at which losses of a schedule are taken exactly; in between by a straight line."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A schedule that beams start from, its total latency, and what it has lost by each step."""
+
+    schedule: Schedule
+    total: int
+    losses: FloatArray
 
 
 @dataclass(frozen=True)
@@ -28,24 +41,39 @@ class Guide:
     horizon: int
     ahead: int
 
-    def search(
-        self, settings: Settings, best: int, schedule: Schedule, begin: int
-    ) -> Schedule | None:
-        """Run one beam; a schedule better than ``best`` (steps, sum of completions), or nothing.
+    def losses(self, schedule: Schedule) -> FloatArray:
+        """Follow a schedule: its loss at each step, overdue requests included; (horizon + 1,)."""
+        stride = self.horizon // LOSSES + 1
+        return losses(
+            self.costs,
+            self.kv_tokens,
+            self.ahead,
+            schedule.starts[self.order],
+            self.horizon,
+            stride,
+        )
 
-        What starts before step ``begin`` is taken from ``schedule``.
+    def search(
+        self, settings: Settings, known: Known, begin: int, margin: float
+    ) -> Schedule | None:
+        """Run one beam; a schedule shorter than the known one, or nothing.
+
+        What starts before step ``begin`` is taken from the known schedule. A beam is given up where
+        it has lost more than the known schedule had at that step, by ``margin`` times what that
+        lost from ``begin`` on.
         """
+        whole = known.total - self.bound
+        allowed = np.minimum(whole, known.losses + margin * (whole - known.losses[begin]))
         starts, total = beam(
             self.costs,
             self.kv_tokens,
             settings,
-            best - self.bound,
-            self.horizon,
+            allowed,
             self.ahead,
-            schedule.starts[self.order],
+            known.schedule.starts[self.order],
             begin,
         )
-        if not 0 <= total < best:
+        if not 0 <= total < known.total:
             return None
         by_request = np.empty_like(starts)
         by_request[self.order] = starts
@@ -89,22 +117,11 @@ def completions_ahead(instance: Instance, schedule: Schedule) -> int:
 
 def random_settings(rng: np.random.Generator, n: int) -> Settings:
     """Draw the settings of a beam; wider is not better, other settings are."""
-    widest = float(np.clip(NODE_BUDGET / n, 16, 1000))
+    widest = float(np.clip(NODE_BUDGET / n, 20, 150))
     return Settings(
-        width=int(np.exp(rng.uniform(np.log(widest / 12), np.log(widest)))) + 1,
-        bucket=int(rng.choice([1, 1, 1, 2, 2, 4, 8])),
-        candidates=int(rng.choice([4, 6, 8, 12, 16, 24])),
-        branches=int(rng.choice([2, 3, 4, 6, 8])),
-        waste=float(rng.uniform(0.0, 0.08)),
-    )
-
-
-def similar_settings(rng: np.random.Generator, settings: Settings) -> Settings:
-    """Draw settings near those that did well."""
-    return Settings(
-        width=max(2, int(settings.width * rng.uniform(0.7, 1.3))),
-        bucket=settings.bucket,
-        candidates=max(2, settings.candidates + int(rng.integers(-2, 3))),
-        branches=max(1, settings.branches + int(rng.integers(-1, 2))),
-        waste=float(np.clip(settings.waste + rng.normal(0.0, 0.01), 0.0, 0.1)),
+        width=int(np.exp(rng.uniform(np.log(widest / 7), np.log(1.5 * widest)))) + 1,
+        bucket=int(rng.choice([1, 2, 2, 3])),
+        candidates=int(rng.choice([8, 12, 16, 24, 32])),
+        branches=int(rng.choice([3, 4, 6, 8])),
+        waste=max(0.0, float(rng.uniform(-0.06, 0.06))),
     )

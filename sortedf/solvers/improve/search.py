@@ -1,7 +1,7 @@
 """The improvement search: how beams and annealing share the time.
 
-All work is cut into iterations. One iteration is a task on each of ``LANES`` lanes: a beam with its
-own settings, or some thousand moves of annealing. What the lanes do depends on the seed, the
+All work is cut into iterations. One iteration is ``BEAMS`` beams with settings of their own, or
+thousands of moves of annealing on each of ``LANES`` lanes. What they do depends on the seed, the
 iteration and the share of the limit that is used up, never on which of them is ready first. So it
 is the same on one thread or two.
 """
@@ -17,20 +17,20 @@ from typing import TypeVar
 
 import numpy as np
 
-from sortedf.kernels.beam_nodes import Settings
 from sortedf.lp.bounds import Bound, lower_bound
 from sortedf.model import Instance, Schedule, StopReason
 from sortedf.model.result import BoundKind
 from sortedf.solvers.improve.annealing import Annealer
-from sortedf.solvers.improve.beams import new_guide, random_settings, similar_settings
+from sortedf.solvers.improve.beams import Known, new_guide, random_settings
 from sortedf.solvers.in_order import shortest_of_orders
 from sortedf.solvers.solver import Planned, Progress, Solver
 from sortedf.solvers.stop import Stop
 
 LANES = 2
-ELITE = 8  # schedules kept
-BEAMS_UNTIL = 0.35  # share of the limit
-TRIALS_SHARE = 0.5  # of what the beams leave, for annealing each of the elite
+BEAMS = 4  # of one iteration
+WHOLE_BEAMS_UNTIL = 0.12  # share of the limit
+BEAMS_UNTIL = 0.75  # share of the limit
+MARGINS = (0.01, 0.02, 0.05)  # see `Guide.search`
 LARGEST_FOR_BEAMS = 30_000  # requests; beyond, a beam takes minutes
 HOT, COLD = 1.5, 0.12  # temperatures, in units of the steps that a request takes: makespan / n
 REACH = 15.0  # mean distance of a move, in positions
@@ -40,11 +40,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Found:
-    """A schedule of the search, its total latency, and the settings of the beam that found it."""
+    """A schedule of the search and its total latency."""
 
     total: int
     schedule: Schedule
-    settings: Settings | None = None
 
 
 class Search:
@@ -66,13 +65,8 @@ class Search:
         self.rng = np.random.Generator(np.random.PCG64(seed))
         self.iterations = 0
         _, schedule = shortest_of_orders(instance)
-        self.elite = [Found(schedule.total_latency(instance), schedule)]
+        self.best = Found(schedule.total_latency(instance), schedule)
         self.bound: Bound | None = None
-
-    @property
-    def best(self) -> Found:
-        """The best schedule so far."""
-        return self.elite[0]
 
     def run(self) -> StopReason:
         """Search until told to stop; returns why."""
@@ -93,77 +87,65 @@ class Search:
         return self.stop(self.iterations, self.best.total, value)
 
     def _beams(self, pool: ThreadPoolExecutor) -> StopReason | None:
-        """Run beams with random settings, and with settings near those that did well."""
+        """Run beams with random settings, at first from step 0, then from anywhere.
+
+        What a beam from the middle of the best schedule has gained or lost shortly after tends to
+        be what it has at the end. So most are given up soon, and many can be tried.
+        """
         instance = self.instance
         if self.bound is None or self.bound.prices is None:
             return None
         if instance.release.any() or len(instance) > LARGEST_FOR_BEAMS:
             return None
         guide = new_guide(instance, self.bound.prices, self.bound.value, self.best.schedule)
-        # Beams give up what is no better than the best simple order.
-        first = self.best
-        while self.stop.share(self.iterations) < BEAMS_UNTIL:
-            chosen = [self._settings() for _ in range(LANES)]
-            found = pool.map(
-                lambda settings: guide.search(settings, first.total, first.schedule, 0), chosen
-            )
-            for settings, schedule in zip(chosen, found, strict=True):
+        known: Known | None = None
+        while (share := self.stop.share(self.iterations)) < BEAMS_UNTIL:
+            if known is None or known.total > self.best.total:
+                losses = guide.losses(self.best.schedule)
+                known = Known(self.best.schedule, self.best.total, losses)
+            tasks = [
+                pool.submit(guide.search, random_settings(self.rng, len(instance)), known, *place)
+                for place in [self._place(known.schedule, share) for _ in range(BEAMS)]
+            ]
+            for schedule in [task.result() for task in tasks]:
                 if schedule is not None:
-                    self._keep(Found(schedule.total_latency(instance), schedule, settings))
+                    self._keep(Found(schedule.total_latency(instance), schedule))
             if reason := self._stopped():
                 return reason
         return None
 
-    def _settings(self) -> Settings:
-        known = [found.settings for found in self.elite if found.settings is not None]
-        if known and self.rng.random() < 0.5:
-            return similar_settings(self.rng, known[self.rng.integers(len(known))])
-        return random_settings(self.rng, len(self.instance))
+    def _place(self, schedule: Schedule, share: float) -> tuple[int, float]:
+        """Draw the step at which a beam begins, and its margin (see :meth:`Guide.search`)."""
+        if share < WHOLE_BEAMS_UNTIL:
+            return 0, 1.0
+        started = int(len(self.instance) * self.rng.random() ** 2)
+        return int(np.sort(schedule.starts)[started]), float(self.rng.choice(MARGINS))
 
     def _keep(self, found: Found) -> None:
-        """Keep the best few schedules, no two of one total latency, best first."""
-        if all(found.total != other.total for other in self.elite):
-            self.elite = sorted([*self.elite, found], key=lambda f: f.total)[:ELITE]
+        """Keep the shorter schedule."""
+        if found.total < self.best.total:
+            self.best = found
 
     def _anneal(self, pool: ThreadPoolExecutor) -> StopReason:
-        """Anneal all of the elite in turn, then the best of them, each time from hot to cold.
-
-        How much annealing gains differs from schedule to schedule, and shows only by trying.
-        """
+        """Anneal the best schedule, on each lane with other moves, from hot to cold."""
         annealers = [
-            Annealer(self.instance, found.schedule, ELITE * self.seed + number)
-            for number, found in enumerate(self.elite)
+            Annealer(self.instance, self.best.schedule, LANES * self.seed + lane)
+            for lane in range(LANES)
         ]
-        begin = self.stop.share(self.iterations)
-        if reason := self._cool(pool, annealers, begin, begin + (1.0 - begin) * TRIALS_SHARE):
-            return reason
-        annealers.sort(key=lambda annealer: annealer.best_total)
-        for annealer in annealers[:LANES]:
-            annealer.back_to_best()
-        begin = self.stop.share(self.iterations)
-        return self._cool(pool, annealers[:LANES], begin, 1.0) or StopReason.FINISHED
-
-    def _cool(
-        self, pool: ThreadPoolExecutor, annealers: list[Annealer], begin: float, end: float
-    ) -> StopReason | None:
-        """Anneal these in turn, a lane each, cooling until the share of the limit is ``end``."""
         unit = self.best.schedule.makespan(self.instance) / len(self.instance)
-        turn = 0
-        while (share := self.stop.share(self.iterations)) < end or end >= 1.0:
-            cooled = min(1.0, (share - begin) / max(1e-9, end - begin))
+        begin = self.stop.share(self.iterations)
+        while True:
+            share = self.stop.share(self.iterations)
+            cooled = min(1.0, (share - begin) / max(1e-9, 1.0 - begin))
             temperature = unit * HOT * (COLD / HOT) ** cooled
-            chosen = [annealers[(turn + k) % len(annealers)] for k in range(LANES)]
-            turn += LANES
-            # With one annealer both lanes would be the same.
-            tasks = [pool.submit(a.run, temperature, REACH) for a in dict.fromkeys(chosen)]
+            tasks = [pool.submit(a.run, temperature, REACH) for a in annealers]
             for task in tasks:
                 task.result()
-            for annealer in dict.fromkeys(chosen):
+            for annealer in annealers:
                 if annealer.best_total < self.best.total:
                     self._keep(Found(annealer.best_total, annealer.schedule()))
             if reason := self._stopped():
                 return reason
-        return None
 
 
 def improve(
