@@ -8,10 +8,10 @@ without it two small generated backlogs are taken. One run each, in a process of
 seconds and threads; building the model counts. Ours is `exact` where it can, else `improve`.
 
 The peers start from the schedule by smallest volume. Where a model has more than `--nonzeros` or
-`--intervals` (or 1,000 and 4 for each request, where that is more: a grid as long as the requests
-rounds away what there is to gain), the user is taken to go to a coarser grid (models.py): starts at
-multiples of g steps for the time-indexed program, memory that rises every g steps for the stairs.
-The defaults are where the peers did best in 30 s on the mixes of 50 to 2,000 requests.
+`--intervals`, the user is taken to go to a coarser grid (models.py): starts at multiples of g steps
+for the time-indexed program, memory that rises every g steps for the stairs. The defaults, 250,000
+and 5,000 or, if more, 1,000 and 4 for each request, served the peers about as well as any in 30 s:
+finer models are not solved, and a grid as long as the requests rounds away what there is to gain.
 
 `found` is the total latency of what the peer answers, `listed` that of list scheduling in the order
 of its starts, both verified; the gap is that of the better one to the best certified bound (known
@@ -60,9 +60,9 @@ PEERS: dict[str, Callable[..., Model]] = {
     "cp-sat-stairs": cp_sat_stairs,
 }
 STAIRS = "cp-sat-stairs"
-NONZEROS_EACH = 1_000
-INTERVALS_EACH = 4
-"""What a model may have for each request, whatever the limit."""
+NONZEROS, NONZEROS_EACH = 250_000, 1_000
+INTERVALS, INTERVALS_EACH = 5_000, 4
+"""Default size of a model: so much, or so much for each request if that is more."""
 OVERTIME = 30.0
 """Seconds after its limit at which a peer that does not stop is killed."""
 SLACK = 1e-6
@@ -77,7 +77,7 @@ Pickled it would come out with arrays that can be written to, for which kernels 
 
 
 class Limits(NamedTuple):
-    """What everyone gets: seconds, threads, bytes, and the sizes of models."""
+    """What everyone gets: seconds, threads, bytes, and the sizes of models (0: the default)."""
 
     seconds: float
     threads: int
@@ -168,10 +168,10 @@ def choose_grid(instance: Instance, name: str, limits: Limits) -> tuple[Grid, In
         horizon = int((start + instance.output_tokens).max()) + longest
         if name == STAIRS:
             size = count_intervals(instance, grid)
-            most = max(limits.intervals, INTERVALS_EACH * len(instance))
+            most = limits.intervals or max(INTERVALS, INTERVALS_EACH * len(instance))
         else:
             size = count_nonzeros(instance, horizon, grid)
-            most = max(limits.nonzeros, NONZEROS_EACH * len(instance))
+            most = limits.nonzeros or max(NONZEROS, NONZEROS_EACH * len(instance))
         if size <= most or step >= longest:
             return grid, start, horizon, size
         # A size falls at most with the square of the step.
@@ -246,13 +246,15 @@ def main() -> None:
     parser.add_argument("--tenth", action="store_true", help="a tenth of the seconds")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--memory", type=float, default=8.0, help="GiB for each process")
-    parser.add_argument("--nonzeros", type=int, default=250_000)
-    parser.add_argument("--intervals", type=int, default=5_000)
+    parser.add_argument("--nonzeros", type=int, default=0)
+    parser.add_argument("--intervals", type=int, default=0)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     peers = arguments.peers.split(",")
     if unknown := [name for name in peers if name not in PEERS]:
         parser.error(f"there is no peer {unknown[0]!r}; choose from {', '.join(PEERS)}")
+    if arguments.folder and not (arguments.folder / "known.csv").is_file():
+        parser.error(f"{arguments.folder} holds no known.csv; give a folder like quality.py's")
     limits = Limits(
         arguments.seconds / (10 if arguments.tenth else 1),
         arguments.threads,
@@ -265,6 +267,8 @@ def main() -> None:
         label = f"{case.name} {case.instance.kv_tokens}"
         if any(part in label for part in arguments.only.split(",")):
             rows += run_case(case, peers, limits)
+    if not rows:
+        parser.error(f"no backlog is named like {arguments.only!r}")
     if arguments.json:
         print(json.dumps({**limits._asdict(), "rows": rows}, indent=2))
     else:
