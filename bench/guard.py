@@ -32,7 +32,9 @@ def run_guarded(
     """
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_child, args=(sender, memory, function, arguments))
+    process = context.Process(
+        target=_child, args=(sender, memory, function, arguments), daemon=True
+    )
     process.start()
     sender.close()
     said: dict[str, Any] = {}

@@ -68,7 +68,6 @@ OVERTIME = 30.0
 SLACK = 1e-6
 """Relative error of a peer's claim that is put down to floats."""
 
-
 Lengths: TypeAlias = tuple[IntArray, IntArray, int]
 """Prompt and output tokens and KV budget: an instance on its way to another process.
 
@@ -246,8 +245,8 @@ def main() -> None:
     parser.add_argument("--tenth", action="store_true", help="a tenth of the seconds")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--memory", type=float, default=8.0, help="GiB for each process")
-    parser.add_argument("--nonzeros", type=int, default=0)
-    parser.add_argument("--intervals", type=int, default=0)
+    parser.add_argument("--nonzeros", type=int, default=0, help="0: by size")
+    parser.add_argument("--intervals", type=int, default=0, help="0: by size")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     peers = arguments.peers.split(",")
