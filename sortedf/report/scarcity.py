@@ -1,0 +1,58 @@
+"""How prices of memory go over time, summed up over bins of steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from sortedf.lp import Prices
+from sortedf.model.instance import IntArray
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def price_at(prices: Prices, steps: IntArray) -> FloatArray:
+    """Price of a token at each of these steps (at least 1); O(log pieces) a step."""
+    if not len(prices.first):
+        return np.zeros(len(steps))
+    piece = np.searchsorted(prices.first, steps, side="right") - 1
+    offset = steps - prices.first[piece]
+    price = (prices.numerator[piece] + prices.slope[piece] * offset) / float(prices.denominator)
+    return np.where((piece >= 0) & (steps <= prices.last[piece]), price, 0.0)
+
+
+def price_up_to(prices: Prices, steps: IntArray) -> FloatArray:
+    """Sum of the prices of steps 1..t for each t given; O(pieces + steps log pieces)."""
+    if not len(prices.first):
+        return np.zeros(len(steps))
+    length = (prices.last - prices.first + 1).astype(np.float64)
+    whole = prices.numerator * length + prices.slope * (length * (length - 1) / 2)
+    before = np.concatenate([[0.0], np.cumsum(whole)])
+    piece = np.maximum(np.searchsorted(prices.first, steps, side="right") - 1, 0)
+    m = np.clip(steps - prices.first[piece] + 1, 0, length[piece])
+    part = prices.numerator[piece] * m + prices.slope[piece] * (m * (m - 1) / 2)
+    return (before[piece] + part) / float(prices.denominator)
+
+
+def price_bins(prices: Prices, edges: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and highest price of the steps edges[b] + 1..edges[b + 1] of each bin b."""
+    mean = np.diff(price_up_to(prices, edges)) / np.diff(edges)
+    # Linear between: the highest is at an end of a piece or of a bin.
+    steps = np.concatenate([edges[:-1] + 1, edges[1:], prices.first, prices.last])
+    steps = steps[steps <= edges[-1]]
+    highest = np.zeros(len(mean))
+    np.maximum.at(highest, np.searchsorted(edges, steps) - 1, price_at(prices, steps))
+    return mean, highest
+
+
+def step_of_share(prices: Prices, share: float) -> int:
+    """First step up to which this share of all prices has fallen; 0 if all prices are 0."""
+    total = float(price_up_to(prices, np.array([prices.horizon]))[0])
+    low, high = 0, prices.horizon if total > 0 else 0
+    while low < high:
+        middle = (low + high) // 2
+        if price_up_to(prices, np.array([middle]))[0] < share * total:
+            low = middle + 1
+        else:
+            high = middle
+    return low
