@@ -52,8 +52,8 @@ def read_certificate(path: str | Path | Source) -> Certificate:
         if document.schema != SCHEMA:
             raise ValueError(f"its schema is {document.schema!r}")  # noqa: TRY301
         rows = [[*row, 0][:4] for row in document.prices]
-        columns = np.array(rows, np.int64).reshape(-1, 4).T
-        prices = Prices(*columns, denominator=document.denominator)
+        first, last, numerator, slope = np.array(rows, np.int64).reshape(-1, 4).T
+        prices = Prices(first, last, numerator, slope, document.denominator)
     except (*JSON_ERRORS, ValueError, OverflowError) as error:
         fault = Fault(source.name, None, f"not a {SCHEMA} document of prices: {error}")
         raise InputError([fault]) from None

@@ -49,10 +49,12 @@ def memory(document: Document, place: int) -> str:
 
 def window(drawn: Mapping[str, Any]) -> str:
     """Describe one window of a packing picture."""
-    n, every = drawn["running_requests"], drawn["every"]
-    requests = "the request" if n == 1 else f"the {n:,} requests"
-    which = f"one of every {every:,} of {requests}" if every > 1 else requests
-    return f"Steps {drawn['first']:,} to {drawn['last']:,}: {which} that run then."
+    n, group = drawn["requests"], drawn["group"]
+    steps = f"Steps {drawn['first']:,} to {drawn['last']:,}"
+    what = "1 request" if n == 1 else f"{n:,} requests"
+    if group == 1:
+        return f"{steps}: {what}, each a shape."
+    return f"{steps}: {what}, each shape {group:,} of them that complete one after the other."
 
 
 def packing(document: Document, place: int) -> str:

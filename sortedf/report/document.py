@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -12,8 +14,8 @@ import sortedf
 from sortedf.model import Instance, Result
 from sortedf.model.instance import IntArray
 from sortedf.model.result import BoundKind
-from sortedf.report.lanes import colors, places
 from sortedf.report.memory import Classes, bin_edges, memory_held, volume_quarters
+from sortedf.report.packing import Band, bands, colors
 from sortedf.report.proof import Proof
 from sortedf.report.scarcity import price_bins, step_of_share
 
@@ -26,13 +28,16 @@ BINS = 360
 CURVE_POINTS = 500
 
 WINDOWS = 3
-WINDOW_REQUESTS = 120
+WINDOW_REQUESTS = 100
 RUNNING = 40
-"""A packing picture shows at most ``WINDOW_REQUESTS`` requests; where more than ``RUNNING`` run at
-its beginning, one of every so many that about ``RUNNING`` of these are left."""
+"""A packing picture shows at most ``WINDOW_REQUESTS`` shapes; where more than ``RUNNING`` requests
+run at its beginning, each shape is of so many requests that there are about ``RUNNING`` of them."""
 
 WINDOW_OUTPUTS = 2
 """It is at most so many times as long as the median output of what runs at its beginning."""
+
+NAMED = 3
+"""Requests of a shape that are named."""
 
 LENGTH_BINS = 24
 
@@ -84,9 +89,9 @@ def gap_report(
     best = plans[0].result.total_latency
     for row in extra["rows"]:
         row["saved_at_most"] = best - row["least"]
-    shown = range(len(plans))
+    shown = list(range(len(plans)))
     if len(plans) > PICTURED:
-        shown = [*range(PICTURED - 1), len(plans) - 1]  # type: ignore[assignment]
+        shown = [*shown[: PICTURED - 1], shown[-1]]
     last = max(row["makespan"] for row in rows)
     classes = volume_quarters(instance)
     return {
@@ -132,9 +137,7 @@ def plan_names(plans: Sequence[ReportedPlan]) -> list[str]:
 
 
 def _row(plan: ReportedPlan, name: str, planned: Instance, proof: Proof) -> dict[str, Any]:
-    bounded = replace(
-        plan.result, lower_bound_exact=proof.value, bound_kind=BoundKind.CERTIFIED
-    )
+    bounded = replace(plan.result, lower_bound_exact=proof.value, bound_kind=BoundKind.CERTIFIED)
     row = bounded.to_dict()
     for of_the_run in ("seconds", "status", "stop_reason"):
         del row[of_the_run]
@@ -175,10 +178,11 @@ def _spread(values: IntArray) -> dict[str, Any]:
 
 def _bound(proof: Proof, n: int) -> dict[str, Any]:
     value = proof.value
+    rounded_up = ceil(value)
     return {
-        "lower_bound": -(-value.numerator // value.denominator),
+        "lower_bound": rounded_up,
         "lower_bound_exact": f"{value.numerator}/{value.denominator}",
-        "mean": float(value / n),
+        "mean": rounded_up / n,
         "kind": proof.kind,
         "by_prices": float(proof.price_value),
         "by_prices_exact": f"{proof.price_value.numerator}/{proof.price_value.denominator}",
@@ -198,7 +202,7 @@ def _histogram(lengths: IntArray) -> dict[str, list[int]]:
 
 
 def _sampled(steps: IntArray) -> dict[str, list[int]]:
-    """Steps in ascending order with how many are at or before each; of many, evenly chosen ones."""
+    """Give steps in ascending order, of many some, with how many are at or before each."""
     ordered = np.sort(steps)
     n = len(ordered)
     count = min(n, CURVE_POINTS)
@@ -225,7 +229,7 @@ def _classes(instance: Instance, classes: Classes) -> list[dict[str, int]]:
     ]
     return [
         {"least_volume": low, "most_volume": high, "requests": count}
-        for low, high, count in zip(least, classes.most, classes.count, strict=True)
+        for low, high, count in zip(least, classes.most, classes.requests, strict=True)
     ]
 
 
@@ -242,63 +246,55 @@ def _memory(result: Result, planned: Instance, classes: Classes, row: int) -> di
 
 def _windows(planned: Instance, starts: IntArray) -> list[dict[str, Any]]:
     """Choose the windows of a packing picture: all, or the beginning of each third of the plan."""
-    completions = starts + planned.output_tokens
-    makespan = int(completions.max())
-    if len(planned) <= WINDOW_REQUESTS:
-        window = _window(planned, starts, 0, makespan)
-        if window["every"] == 1:
-            return [window]
+    makespan = int((starts + planned.output_tokens).max())
+    if len(planned) <= RUNNING:
+        return [_window(planned, starts, 0, makespan, 1)]
+    windows = []
     thirds = bin_edges(makespan, WINDOWS).tolist()
-    return [
-        _window(planned, starts, first, last)
-        for first, last in zip(thirds[:-1], thirds[1:], strict=True)
-    ]
+    for first, end in pairwise(thirds):
+        running = (starts <= first) & (starts + planned.output_tokens > first)
+        last = end
+        if running.any():
+            typical = int(np.median(planned.output_tokens[running]))
+            last = min(last, first + WINDOW_OUTPUTS * typical)
+        group = -(-int(running.sum()) // RUNNING) or 1
+        later = np.sort(starts[starts > first])
+        room = WINDOW_REQUESTS * group - int(running.sum())
+        if len(later) > room:
+            last = min(last, int(later[room]))
+        windows.append(_window(planned, starts, first, last, group))
+    return windows
 
 
-def _window(planned: Instance, starts: IntArray, first: int, last: int) -> dict[str, Any]:
-    completions = starts + planned.output_tokens
-    inside = np.flatnonzero((starts < last) & (completions > first))
-    inside = inside[np.lexsort((inside, starts[inside]))]
-    running = inside[starts[inside] <= first]
-    every = max(1, -(-len(running) // RUNNING))
-    shown = inside[::every]
-    if len(running) and len(planned) > WINDOW_REQUESTS:
-        typical = int(np.median(planned.output_tokens[running]))
-        last = min(last, first + WINDOW_OUTPUTS * typical)
-        shown = shown[starts[shown] < last]
-    if len(shown) > WINDOW_REQUESTS:
-        # As far as the next one starts, but at least one step.
-        last = max(first + 1, int(starts[shown[WINDOW_REQUESTS]]))
-        shown = shown[starts[shown] < last][:WINDOW_REQUESTS]
-    pieces = places(
-        starts[shown],
-        planned.prompt_tokens[shown],
-        planned.output_tokens[shown],
-        planned.kv_tokens,
-        first,
-        last,
-    )
-    color = colors(pieces)
+def _window(
+    planned: Instance, starts: IntArray, first: int, last: int, group: int
+) -> dict[str, Any]:
+    stacked = bands(planned, starts, first, last, group)
     return {
         "first": first,
         "last": last,
-        "running_requests": int(((starts < last) & (completions > first)).sum()),
-        "every": every,
-        "top": planned.kv_tokens if every == 1 else max(piece.high for piece in pieces),
-        "requests": [
-            {
-                "id": planned.ids[i],
-                "prompt_tokens": int(planned.prompt_tokens[i]),
-                "output_tokens": int(planned.output_tokens[i]),
-                "start": int(starts[i]),
-                "color": color[k],
-                "pieces": [
-                    [p.low, p.high, p.held, p.begin, p.end] for p in pieces if p.request == k
-                ],
-            }
-            for k, i in enumerate(shown.tolist())
-            if k in color
+        "requests": sum(len(band.requests) for band in stacked),
+        "group": group,
+        "shapes": [
+            _shape(planned, starts, band, color)
+            for band, color in zip(stacked, colors(stacked), strict=True)
         ],
+    }
+
+
+def _shape(planned: Instance, starts: IntArray, band: Band, color: int) -> dict[str, Any]:
+    members = np.array(band.requests)
+    return {
+        "requests": len(members),
+        "ids": [planned.ids[i] for i in band.requests[:NAMED]],
+        "prompt_tokens": int(planned.prompt_tokens[members].sum()),
+        "output_tokens": int(planned.output_tokens[members].sum()),
+        "start": int(starts[members].min()),
+        "completion": int((starts + planned.output_tokens)[members].max()),
+        "color": color,
+        "steps": band.steps,
+        "low": band.low,
+        "high": band.high,
     }
 
 

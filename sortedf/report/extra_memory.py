@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from math import ceil
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from sortedf.solvers import solve
 MULTIPLES = (1, 2, 4, 8)
 ORDER = "svf"
 
-Track = Callable[[Iterable[int]], Iterable[int]]
+Track = Callable[[Sequence[int]], Iterable[int]]
 
 
 class Unit(NamedTuple):
@@ -98,6 +98,7 @@ def extra_memory(
         "price_sum": float(total),
         "price_sum_exact": _exact(total),
         "per_unit": float(unit.tokens * total),
+        "per_unit_mean": float(unit.tokens * total / len(instance)),
         "order": ORDER,
         "order_latency": here.total_latency,
         "rows": rows,

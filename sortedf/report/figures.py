@@ -34,7 +34,10 @@ class Paper(NamedTuple):
 
 PAPERS = (Paper("wide", 1000, 300, 8), Paper("narrow", 360, 260, 4))
 
-LEFT, RIGHT, TOP, BOTTOM = 62, 14, 30, 46
+LONGEST_NAME = 100
+"""Characters of an id that are shown."""
+
+LEFT, RIGHT, TOP, BOTTOM = 62, 22, 30, 46
 """Room for the labels around each row of axes, in points."""
 
 
@@ -48,7 +51,7 @@ def style() -> Iterator[None]:
     """Set what all pictures have in common; text is never read as mathematics."""
     import matplotlib as mpl
 
-    settings = {
+    settings: Any = {
         "font.family": "DejaVu Sans",
         "font.size": 12,
         "text.parse_math": False,
@@ -139,7 +142,7 @@ def lengths(document: Document, paper: Paper) -> Figure:
 
 
 def curves(document: Document, paper: Paper) -> Figure:
-    """Requests finished up to each step, a curve a plan."""
+    """Draw the requests finished up to each step, a curve a plan."""
     drawn = document["pictures"]["curves"]
     figure, grid = new(paper, height=1.2)
     axes = grid[0, 0]
@@ -179,14 +182,14 @@ def memory(document: Document, place: int, paper: Paper) -> Figure:
         # From the top down to 0 each: half the points, and no seams between the classes.
         axes.stairs(tops[k], plan["edges"], fill=True, color=color(f"class-{k}"), linewidth=0)
     axes.stairs(plan["peak"], plan["edges"], color=color("ink"), linewidth=0.8, baseline=None)
-    _budget(axes, drawn["budget"], drawn["last"])
+    _budget(axes, drawn["budget"])
     axes.set(xlim=(0, drawn["last"]), ylim=(0, 1.13 * drawn["budget"]))
     label(axes, paper, "step", "KV tokens held")
     return figure
 
 
 def packing(document: Document, place: int, paper: Paper) -> tuple[Figure, dict[int, str]]:
-    """Requests as growing shapes in memory, and what to show over each shape."""
+    """Draw requests as growing shapes that share the memory, and what to show over each shape."""
     from matplotlib.patches import Polygon
 
     drawn = document["pictures"]["packing"][place]
@@ -194,43 +197,35 @@ def packing(document: Document, place: int, paper: Paper) -> tuple[Figure, dict[
     figure, grid = new(paper, rows=len(drawn["windows"]), height=1.15)
     tips: dict[int, str] = {}
     for axes, window in zip(grid[:, 0], drawn["windows"], strict=True):
-        span = window["last"] - window["first"]
-        for request in window["requests"]:
-            for low, high, held, begin, end in request["pieces"]:
-                full = min(end, begin + high - low - held)
-                corners = [(begin, low), (begin, low + held), (full, high), (end, high), (end, low)]
-                number = request["color"]
-                axes.add_patch(
-                    Polygon(
-                        corners,
-                        facecolor=color(f"shape-{min(number, SHAPES - 1)}"),
-                        edgecolor=color("paper"),
-                        linewidth=0.7,
-                        gid=f"tip-{len(tips)}",
-                    )
+        for shape in window["shapes"]:
+            lower = zip(shape["steps"], shape["low"], strict=True)
+            upper = zip(shape["steps"], shape["high"], strict=True)
+            axes.add_artist(
+                Polygon(
+                    [*upper, *reversed(list(lower))],
+                    facecolor=color(f"shape-{min(shape['color'], SHAPES - 1)}"),
+                    edgecolor=color("paper"),
+                    linewidth=0.7,
+                    gid=f"tip-{len(tips)}",
                 )
-                tips[len(tips)] = _tip(request)
-        top = window["top"]
-        if window["every"] == 1:
-            _budget(axes, budget, window["last"])
-            top *= 1.13
-        axes.set(xlim=(window["first"], window["first"] + span), ylim=(0, top))
+            )
+            tips[len(tips)] = _tip(shape)
+        _budget(axes, budget)
+        axes.set(xlim=(window["first"], window["last"]), ylim=(0, 1.13 * budget))
         axes.grid(visible=False)
-        label(axes, paper, "step", "place in memory (tokens)")
+        label(axes, paper, "step", "KV tokens held")
     return figure, tips
 
 
 def prices(document: Document, paper: Paper) -> Figure:
-    """What a unit of memory is worth at each step."""
+    """Draw what a unit of memory is worth at each step."""
     drawn = document["pictures"]["prices"]
     figure, grid = new(paper)
     axes = grid[0, 0]
-    axes.stairs(
-        drawn["mean"], drawn["edges"], fill=True, color=color("accent-soft"), linewidth=0
-    )
+    axes.stairs(drawn["mean"], drawn["edges"], fill=True, color=color("accent-soft"), linewidth=0)
     axes.stairs(drawn["mean"], drawn["edges"], color=color("accent"), linewidth=1.6)
     axes.set(xlim=(0, drawn["last"]), ylim=(0, 1.05 * max(drawn["mean"]) or 1))
-    label(axes, paper, "step", "steps of latency, a step")
+    label(axes, paper, "step", f"steps of latency for {document['extra_memory']['unit']}")
     return figure
 
 
@@ -244,9 +239,7 @@ def extra_memory(document: Document, paper: Paper) -> Figure:
     axes = grid[0, 0]
     budgets = np.array([here, *(row["kv_tokens"] for row in rows)])
     floor = np.array([document["bound"]["by_prices"], *(row["floor"] for row in rows)]) / n
-    least = np.array(
-        [document["bound"]["lower_bound"], *(row["least"] for row in rows)]
-    ) / n
+    least = np.array([document["bound"]["lower_bound"], *(row["least"] for row in rows)]) / n
     order = np.array([extra["order_latency"], *(row["order_latency"] for row in rows)]) / n
     best = document["rows"][0]["mean_latency"]
     values = np.concatenate([floor, least, order, [best]])
@@ -263,15 +256,17 @@ def extra_memory(document: Document, paper: Paper) -> Figure:
     return figure
 
 
-def _tip(request: Mapping[str, Any]) -> str:
-    end = request["start"] + request["output_tokens"]
+def _tip(shape: Mapping[str, Any]) -> str:
+    names = ", ".join(name[:LONGEST_NAME] for name in shape["ids"])
+    if shape["requests"] > len(shape["ids"]):
+        names = f"{shape['requests']:,} requests: {names}, ..."
     return (
-        f"{request['id'][:200]}: {request['prompt_tokens']:,} prompt and "
-        f"{request['output_tokens']:,} output tokens, steps {request['start']:,} to {end:,}"
+        f"{names}: {shape['prompt_tokens']:,} prompt and {shape['output_tokens']:,} output tokens, "
+        f"steps {shape['start']:,} to {shape['completion']:,}"
     )
 
 
-def _budget(axes: Axes, budget: int, last: int) -> None:
+def _budget(axes: Axes, budget: int) -> None:
     """Draw the budget as a line with its name above it."""
     axes.axhline(budget, color=color("limit"), linewidth=1.2)
     axes.annotate(

@@ -15,12 +15,12 @@ class Classes(NamedTuple):
     """Requests by volume, the smallest class first.
 
     ``of`` (n,) is the class of each request; ``most`` the largest volume of each class
-    (token-steps), ``count`` how many requests it has.
+    (token-steps), ``requests`` how many requests it has.
     """
 
     of: IntArray
     most: list[int]
-    count: list[int]
+    requests: list[int]
 
 
 def volume_quarters(instance: Instance) -> Classes:
@@ -39,9 +39,9 @@ def volume_quarters(instance: Instance) -> Classes:
 
 
 def bin_edges(last: int, bins: int) -> IntArray:
-    """Ends of at most so many bins of whole steps; bin b is the steps edges[b] + 1..edges[b + 1].
+    """Place the ends of bins of whole steps; bin b is the steps edges[b] + 1..edges[b + 1].
 
-    Distinct integers from 0 to ``last``, which is at least 1, as evenly as integers allow.
+    At most so many bins: distinct integers from 0 to ``last``, which is at least 1, evenly.
     """
     bins = min(bins, last)
     return np.array([last * b // bins for b in range(bins + 1)], np.int64)
@@ -61,12 +61,34 @@ class Held(NamedTuple):
 def memory_held(instance: Instance, starts: IntArray, classes: IntArray, edges: IntArray) -> Held:
     """Sum up the tokens that a schedule holds, by class of request and bin of steps.
 
-    Between the starts and completions the memory of a class grows by one token a step and request
-    running, so that sums over steps are exact from both ends of each such stretch.
+    Sums over steps are exact from both ends of each stretch without a start or completion.
     O((n + bins) (log n + classes)), whatever the number of steps.
     """
+    times, offset, running = stretches(instance, starts, classes, edges)
+    last = offset + running * times[1:]
+    area = (offset + running * (times[:-1] + 1) + last) * (np.diff(times) / 2)
+    begins = np.searchsorted(times, edges[:-1])
+    end = int(np.searchsorted(times, edges[-1]))
+    mean = np.add.reduceat(area[:, :end], begins, axis=1) / np.diff(edges)
+    peak = np.maximum.reduceat(last.sum(axis=0)[:end], begins)
+    return Held(mean, peak)
+
+
+def stretches(
+    instance: Instance, starts: IntArray, classes: IntArray, more: IntArray
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Follow what each class holds, which changes its course at starts and completions only.
+
+    Returns
+    -------
+    times
+        Every start and completion, and the steps ``more``, ascending and distinct; shape (m + 1,).
+    offset, running
+        At each step t in times[k] + 1..times[k + 1] the requests of class c hold
+        offset[c, k] + running[c, k] t tokens; shape (classes, m).
+    """
     completions = starts + instance.output_tokens
-    times = np.unique(np.concatenate([starts, completions, edges]))
+    times = np.unique(np.concatenate([starts, completions, more]))
     kinds = int(classes.max()) + 1
     running = np.zeros((kinds, len(times)), np.int64)
     offset = np.zeros_like(running)
@@ -74,13 +96,4 @@ def memory_held(instance: Instance, starts: IntArray, classes: IntArray, edges: 
         place = np.searchsorted(times, at)
         np.add.at(running, (classes, place), sign)
         np.add.at(offset, (classes, place), sign * (instance.prompt_tokens - starts))
-    running = np.cumsum(running, axis=1)[:, :-1]
-    offset = np.cumsum(offset, axis=1)[:, :-1]
-    first = offset + running * (times[:-1] + 1)
-    last = offset + running * times[1:]
-    area = (first + last) * (np.diff(times) / 2)
-    begins = np.searchsorted(times, edges[:-1])
-    end = int(np.searchsorted(times, edges[-1]))
-    mean = np.add.reduceat(area[:, :end], begins, axis=1) / np.diff(edges)
-    peak = np.maximum.reduceat(last.sum(axis=0)[:end], begins)
-    return Held(mean, peak)
+    return times, np.cumsum(offset, axis=1)[:, :-1], np.cumsum(running, axis=1)[:, :-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 
@@ -16,11 +17,22 @@ def compact(value: float) -> str:
     return f"{value:.3g}"
 
 
+def rounded_down(value: float) -> str:
+    """Write with one decimal, never more than the value: for what is proved to be below."""
+    return f"{Decimal(value).quantize(Decimal('0.1'), rounding=ROUND_FLOOR):,}"
+
+
+def rounded_up(value: float) -> str:
+    """Write with five digits, never less than the value."""
+    return f"{Context(prec=5, rounding=ROUND_CEILING).create_decimal(value).normalize():,f}"
+
+
 FORMATS: dict[str, Callable[[Any], str]] = {
     "integer": lambda value: f"{value:,}",
     "decimal": lambda value: f"{value:,.1f}",
-    "percent": lambda value: f"{value:.2%}",
-    "short": lambda value: f"{value:,.4g}",
+    "percent": lambda value: f"{value:,.2%}",
+    "down": rounded_down,
+    "up": rounded_up,
     "yes": lambda value: "yes" if value else "no",
     "text": str,
 }

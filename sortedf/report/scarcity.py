@@ -17,7 +17,9 @@ def price_at(prices: Prices, steps: IntArray) -> FloatArray:
         return np.zeros(len(steps))
     piece = np.searchsorted(prices.first, steps, side="right") - 1
     offset = steps - prices.first[piece]
-    price = (prices.numerator[piece] + prices.slope[piece] * offset) / float(prices.denominator)
+    price: FloatArray = (prices.numerator[piece] + prices.slope[piece] * offset) / float(
+        prices.denominator
+    )
     return np.where((piece >= 0) & (steps <= prices.last[piece]), price, 0.0)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
@@ -57,7 +57,7 @@ def inline(
     import matplotlib as mpl
 
     text = io.StringIO()
-    settings = {"svg.fonttype": "none", "svg.hashsalt": name}
+    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": name}
     with mpl.rc_context(settings):
         metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(text, format="svg", metadata=metadata, dpi=72)
@@ -77,9 +77,9 @@ def inline(
     )
     opened = _OPEN.match(svg)
     assert opened is not None
-    return head.format(
-        name=name, box=Markup(opened[1]), title=title, desc=description
-    ) + Markup(re.sub(r"\n\s*", "\n", svg[opened.end() :]))
+    return head.format(name=name, box=Markup(opened[1]), title=title, desc=description) + Markup(
+        re.sub(r"\n\s*", "\n", svg[opened.end() :])
+    )
 
 
 def _short(number: re.Match[str]) -> str:

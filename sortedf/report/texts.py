@@ -39,7 +39,7 @@ def _lines(document: Document) -> Iterator[str]:
     yield (
         f"{backlog['n']:,} requests on a KV budget of {backlog['kv_tokens']:,} tokens{blocks}. "
         f"The best plan, {_text(best['name'])}, has a mean latency of {best['mean_latency']:,.1f} "
-        f"steps; no schedule has one below {bound['mean']:,.1f}: the gap is "
+        f"steps; no schedule has one below {shown(bound['mean'], 'down')}: the gap is "
         f"{shown(best['gap'], 'percent')}."
     )
     yield ""
@@ -83,8 +83,8 @@ def _lines(document: Document) -> Iterator[str]:
     yield ""
     yield (
         f"With x tokens more, no schedule has a total latency below "
-        f"{shown(bound['by_prices'], 'decimal')} - {shown(extra['price_sum'], 'short')} x. "
-        f"{extra['unit']} more lower this bound by {shown(extra['per_unit'], 'decimal')} steps."
+        f"{shown(bound['by_prices'], 'down')} - {shown(extra['price_sum'], 'up')} x. "
+        f"{extra['unit']} more would lower this bound by {shown(extra['per_unit'], 'up')} steps."
     )
     yield ""
     yield from _table(
