@@ -32,7 +32,7 @@ class Paper(NamedTuple):
     ticks: int
 
 
-PAPERS = (Paper("wide", 1000, 300, 8), Paper("narrow", 360, 260, 4))
+PAPERS = (Paper("wide", 900, 290, 8), Paper("narrow", 360, 260, 4))
 
 LONGEST_NAME = 100
 """Characters of an id that are shown."""
@@ -53,7 +53,7 @@ def style() -> Iterator[None]:
 
     settings: Any = {
         "font.family": "DejaVu Sans",
-        "font.size": 12,
+        "font.size": 12.5,
         "text.parse_math": False,
         "text.color": color("ink"),
         "axes.labelcolor": color("muted"),
@@ -69,8 +69,8 @@ def style() -> Iterator[None]:
         "grid.linewidth": 0.8,
         "xtick.color": color("muted"),
         "ytick.color": color("muted"),
-        "xtick.labelsize": 12,
-        "ytick.labelsize": 12,
+        "xtick.labelsize": 12.5,
+        "ytick.labelsize": 12.5,
         "path.simplify": False,
     }
     with mpl.rc_context(settings):
