@@ -194,10 +194,12 @@ def packing(document: Document, place: int, paper: Paper) -> tuple[Figure, dict[
 
     drawn = document["pictures"]["packing"][place]
     budget = document["pictures"]["memory"]["budget"]
-    figure, grid = new(paper, rows=len(drawn["windows"]), height=1.15)
+    figure, grid = new(paper, rows=len(drawn["windows"]), height=0.95)
     tips: dict[int, str] = {}
     for axes, window in zip(grid[:, 0], drawn["windows"], strict=True):
         for shape in window["shapes"]:
+            if not shape["steps"]:
+                continue
             lower = zip(shape["steps"], shape["low"], strict=True)
             upper = zip(shape["steps"], shape["high"], strict=True)
             axes.add_artist(

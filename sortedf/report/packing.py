@@ -18,8 +18,8 @@ from sortedf.model import Instance
 from sortedf.model.instance import IntArray
 from sortedf.report.memory import bin_edges, stretches
 
-MOST_POINTS = 50
-"""Steps at which bands of several requests are evaluated."""
+POINTS = 4000
+"""Bands of several requests are evaluated at so many steps over their number."""
 
 
 class Band(NamedTuple):
@@ -50,7 +50,8 @@ def bands(instance: Instance, starts: IntArray, first: int, last: int, group: in
         The window, 0 <= first < last.
     group
         How many requests, next to each other in the order of completion, make up a band. Bands of
-        one request are exact at every step; others at ``MOST_POINTS`` steps, straight in between.
+        one request are exact at every step; others at ``POINTS`` / bands steps, straight between;
+        one that comes and goes between two of these has no shape.
 
     Returns
     -------
@@ -64,7 +65,8 @@ def bands(instance: Instance, starts: IntArray, first: int, last: int, group: in
     inside = inside[np.lexsort((inside, -completions[inside]))]
     classes = np.arange(len(inside)) // group
     window = np.array([first, last])
-    more = window if group == 1 else first + bin_edges(last - first, MOST_POINTS)
+    count = -(-POINTS // (int(classes[-1]) + 1))
+    more = window if group == 1 else first + bin_edges(last - first, count)
     times, offset, running = stretches(instance.select(inside), starts[inside], classes, more)
     within = slice(*np.searchsorted(times, window).tolist())
     times = times[within.start : within.stop + 1]
@@ -89,9 +91,9 @@ def _outline(
     times: IntArray, low_begin: IntArray, begin: IntArray, low_end: IntArray, end: IntArray
 ) -> tuple[list[int], list[int], list[int]]:
     """Join the stretches of a band from its first token to its last; corners only."""
-    there = np.flatnonzero((begin > 0) | (end > 0))
+    there = np.flatnonzero((begin > 0) | (end > 0)).tolist()
     points: list[tuple[int, int, int]] = []
-    for k in range(int(there[0]), int(there[-1]) + 1):
+    for k in range(there[0], there[-1] + 1) if there else ():
         for point in (
             (int(times[k]), int(low_begin[k]), int(low_begin[k] + begin[k])),
             (int(times[k + 1]), int(low_end[k]), int(low_end[k] + end[k])),
@@ -102,7 +104,7 @@ def _outline(
                 points[-1] = point
             else:
                 points.append(point)
-    steps, low, high = map(list, zip(*points, strict=True))
+    steps, low, high = ([point[j] for point in points] for j in range(3))
     return steps, low, high
 
 

@@ -134,7 +134,9 @@ def test_no_word_on_the_console(page: Path) -> None:
     assert "Content Security Policy" in console
 
 
-@pytest.mark.parametrize(("width", "paper"), [(1400, "wide"), (701, "wide"), (390, "narrow"), (320, "narrow")])
+@pytest.mark.parametrize(
+    ("width", "paper"), [(1400, "wide"), (701, "wide"), (390, "narrow"), (320, "narrow")]
+)
 def test_layout(page: Path, width: int, paper: str) -> None:
     """Nothing runs out of the window, one drawing of each picture shows, its labels are clear."""
     seen = measured(page, width)
