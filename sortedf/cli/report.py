@@ -96,7 +96,10 @@ def report(
         return
     target = output or "-"
     with console.status(f"writing {target}"):
-        write_whole(target, [_written(document, format or _form_of(target)).encode()])
+        write_whole(
+            target,
+            [_written(document, format or _form_of(target)).encode(errors="backslashreplace")],
+        )
     if target != "-":
         console.note(f"report written to {target}")
 

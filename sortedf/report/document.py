@@ -302,12 +302,11 @@ def _prices(proof: Proof, unit: int, last: int) -> dict[str, Any]:
     """Prices by bin, for a unit of memory (steps of latency a step)."""
     horizon = max(1, proof.prices.horizon)
     edges = bin_edges(horizon, BINS)
-    mean, highest = price_bins(proof.prices, edges)
+    mean = price_bins(proof.prices, edges)
     return {
         "last": max(last, horizon),
         "edges": edges.tolist(),
         "mean": [float(f"{unit * price:.6g}") for price in mean.tolist()],
-        "highest": [float(f"{unit * price:.6g}") for price in highest.tolist()],
         "half_by": step_of_share(proof.prices, 0.5),
         "nine_tenths_by": step_of_share(proof.prices, 0.9),
     }

@@ -114,7 +114,8 @@ def label(axes: Axes, paper: Paper, x: str, y: str) -> None:
     )
     round_numbers = [1, 2, 2.5, 5, 10]
     axes.xaxis.set_major_locator(MaxNLocator(paper.ticks, integer=True, steps=round_numbers))
-    axes.yaxis.set_major_locator(MaxNLocator(5, steps=round_numbers))
+    whole = y.startswith("requests")
+    axes.yaxis.set_major_locator(MaxNLocator(5, integer=whole, steps=round_numbers))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: compact(value)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: compact(value)))
 
@@ -289,9 +290,9 @@ def _dashed(dashes: str) -> Any:
 
 
 def _log_ticks(low: float, high: float) -> Sequence[int]:
-    """Powers of ten in the range, or where there are few, 1, 2 and 5 times these."""
+    """Choose powers of ten in the range, or where there are few, 1, 2 and 5 times these."""
     for factors in ((1,), (1, 3), (1, 2, 5)):
         ticks = [f * 10**k for k in range(13) for f in factors if low <= f * 10**k <= high]
         if len(ticks) >= 3:
-            return ticks
+            return ticks[:: -(-len(ticks) // 5)]
     return ticks or [round(low / 0.9)]

@@ -62,8 +62,8 @@ PLAN_COLUMNS = (
 EXTRA_COLUMNS = (
     ("extra tokens", "extra_tokens", "integer"),
     ("KV budget", "kv_tokens", "integer"),
-    ("no schedule below (same prices)", "floor", "integer"),
-    ("no schedule below (own bound)", "direct", "integer"),
+    ("no schedule below, same prices", "floor", "integer"),
+    ("no schedule below, own bound", "direct", "integer"),
     ("saves at most", "saved_at_most", "integer"),
     ("reached by {order}", "order_latency", "integer"),
     ("checked", "holds", "yes"),

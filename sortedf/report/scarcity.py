@@ -11,18 +11,6 @@ from sortedf.model.instance import IntArray
 FloatArray = npt.NDArray[np.float64]
 
 
-def price_at(prices: Prices, steps: IntArray) -> FloatArray:
-    """Price of a token at each of these steps (at least 1); O(log pieces) a step."""
-    if not len(prices.first):
-        return np.zeros(len(steps))
-    piece = np.searchsorted(prices.first, steps, side="right") - 1
-    offset = steps - prices.first[piece]
-    price: FloatArray = (prices.numerator[piece] + prices.slope[piece] * offset) / float(
-        prices.denominator
-    )
-    return np.where((piece >= 0) & (steps <= prices.last[piece]), price, 0.0)
-
-
 def price_up_to(prices: Prices, steps: IntArray) -> FloatArray:
     """Sum of the prices of steps 1..t for each t given; O(pieces + steps log pieces)."""
     if not len(prices.first):
@@ -37,15 +25,9 @@ def price_up_to(prices: Prices, steps: IntArray) -> FloatArray:
     return total
 
 
-def price_bins(prices: Prices, edges: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and highest price of the steps edges[b] + 1..edges[b + 1] of each bin b."""
-    mean = np.diff(price_up_to(prices, edges)) / np.diff(edges)
-    # Linear between: the highest is at an end of a piece or of a bin.
-    steps = np.concatenate([edges[:-1] + 1, edges[1:], prices.first, prices.last])
-    steps = steps[steps <= edges[-1]]
-    highest = np.zeros(len(mean))
-    np.maximum.at(highest, np.searchsorted(edges, steps) - 1, price_at(prices, steps))
-    return mean, highest
+def price_bins(prices: Prices, edges: IntArray) -> FloatArray:
+    """Mean price of the steps edges[b] + 1..edges[b + 1] of each bin b."""
+    return np.maximum(np.diff(price_up_to(prices, edges)), 0.0) / np.diff(edges)
 
 
 def step_of_share(prices: Prices, share: float) -> int:

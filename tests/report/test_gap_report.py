@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import json
+import os
 from collections.abc import Sequence
 from fractions import Fraction
 from math import ceil
@@ -373,6 +374,7 @@ def test_forms_follow_the_name_or_the_option(
     capsys: pytest.CaptureFixture[str], plans: list[Path], tmp_path: Path
 ) -> None:
     """HTML, JSON, Markdown and CSV say the same; --json beside -o prints the document too."""
+    plans = plans[:2]
     report = document(capsys, *plans)
     target = tmp_path / "report.json"
     assert run(capsys, "report", *plans, "-o", target)[0] == 0
@@ -417,6 +419,18 @@ def test_same_plans_are_named_apart(
     assert names == [f"svf ({plans[1]})", f"svf ({copy})"]
     names = [row["name"] for row in document(capsys, copy, copy)["rows"]]
     assert names == [f"svf ({copy}) #1", f"svf ({copy}) #2"]
+
+
+@pytest.mark.usefixtures("one_more")
+def test_a_file_name_of_any_bytes(
+    capsys: pytest.CaptureFixture[str], plans: list[Path], tmp_path: Path
+) -> None:
+    """A name that is no text in any encoding does not stop the report."""
+    odd = os.fsdecode(os.fsencode(tmp_path) + b"/\xff&.json")
+    Path(odd).write_bytes(plans[0].read_bytes())
+    target = tmp_path / "report.html"
+    assert run(capsys, "report", odd, "-o", target, "-q")[0] == 0
+    assert "\\udcff&amp;.json" in target.read_text()
 
 
 @pytest.mark.usefixtures("one_more")
