@@ -36,7 +36,7 @@ class Format(StrEnum):
 
 def report(
     plans: Annotated[
-        list[str], typer.Argument(metavar="PLAN...", help="Plan files of one backlog and budget.")
+        list[str], typer.Argument(metavar="PLAN", help="Plan files of one backlog and budget.")
     ],
     certificate: Annotated[
         str | None,
@@ -61,8 +61,8 @@ def report(
             "-o",
             "--output",
             metavar="FILE",
-            help="Where to write the report; - is stdout.",
-            show_default="-",
+            help="Where to write the report; left out, or -: stdout.",
+            show_default=False,
         ),
     ] = None,
     json: options.Json = False,
