@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 import typer
@@ -93,6 +94,14 @@ TimeLimit = Annotated[
 Seed = Annotated[int, typer.Option(min=0, metavar="K", help="Seed of what is drawn at random.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes on stderr.")]
+
+
+def same_file(one: str | None, other: str | None) -> bool:
+    """Whether two names are of one file that exists."""
+    try:
+        return Path(str(one)).samefile(str(other))
+    except OSError:  # at least one of them does not exist
+        return False
 
 
 class Loaded(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -47,7 +46,7 @@ def solve(
     """
     if output == "-" and json:
         raise OptionError("-o - and --json both want stdout; leave one out")
-    if None not in (output, backlog) and _same_file(output, backlog):
+    if None not in (output, backlog) and options.same_file(output, backlog):
         raise OptionError(f"-o {output} is the backlog itself; choose another name for the plan")
     from sortedf import solvers
 
@@ -102,13 +101,6 @@ def solve(
     if result.stop_reason == "interrupted":
         console.note("this is the best plan so far")
         raise typer.Exit(130)
-
-
-def _same_file(one: str | None, other: str | None) -> bool:
-    try:
-        return Path(str(one)).samefile(str(other))
-    except OSError:  # at least one of them does not exist
-        return False
 
 
 def _numbers(text: str) -> tuple[float, float, float]:
