@@ -66,6 +66,8 @@ def compare(
         if left_out := [entry.name for entry in entries if entry not in taken]:
             console.note(f"left out, slow on {n:,} requests: {', '.join(left_out)}")
         entries = taken
+    for entry in entries:
+        entry.check_instance(loaded.instance)
     rows = []
     interrupted = False
     try:

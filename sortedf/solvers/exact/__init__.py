@@ -32,7 +32,7 @@ FIRST_ROUNDS = 20
 
 
 def supports(instance: Instance) -> bool:
-    """Whether the solver has something to offer: at most 64 requests, a horizon of 65,536 steps."""
+    """Whether there are at most 64 requests over a horizon of at most 65,536 steps."""
     return len(instance) <= MOST_REQUESTS and horizon_of(instance) <= MOST_STEPS
 
 
@@ -47,10 +47,7 @@ def has_few_states(instance: Instance) -> bool:
 def plan(
     instance: Instance, seed: int, *, stop: Stop, report: Callable[[Progress], None]
 ) -> Planned:
-    """Search until proved or stopped; one iteration is some ms of work.
-
-    Backlogs that ``supports`` refuses get the annealing only, without a bound.
-    """
+    """Search until proved or stopped; one iteration is some ms of work."""
     _warm_up()
     _, schedule = shortest_of_orders(instance)
     work = Work(instance, schedule, stop, report)
@@ -59,9 +56,7 @@ def plan(
     try:
         work.tick()
         by_annealing(work, seed, FIRST_ROUNDS)
-        if not supports(instance):
-            pass
-        elif has_few_states(instance):
+        if has_few_states(instance):
             by_states(work, seed)
         else:
             kind = BoundKind.CERTIFIED
@@ -99,5 +94,7 @@ SOLVERS = (
         exact=True,
         deterministic=False,
         supports=supports,
+        scope=f"up to {MOST_REQUESTS} requests, last release and outputs up to {MOST_STEPS} steps",
+        instead="improve",
     ),
 )

@@ -29,11 +29,17 @@ class Guide:
     ahead: int
 
     def search(
-        self, settings: Settings, best: int, schedule: Schedule, begin: int
+        self,
+        settings: Settings,
+        best: int,
+        schedule: Schedule,
+        begin: int,
+        cancelled: IntArray | None = None,
     ) -> Schedule | None:
         """Run one beam; a schedule better than ``best`` (steps, sum of completions), or nothing.
 
-        What starts before step ``begin`` is taken from ``schedule``.
+        What starts before step ``begin`` is taken from ``schedule``. Nothing is found when another
+        thread sets ``cancelled``, shape (1,), to 1.
         """
         starts, total = beam(
             self.costs,
@@ -44,6 +50,7 @@ class Guide:
             self.ahead,
             schedule.starts[self.order],
             begin,
+            np.zeros(1, np.int64) if cancelled is None else cancelled,
         )
         if not 0 <= total < best:
             return None

@@ -9,7 +9,7 @@ is the same on one thread or two.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
@@ -28,10 +28,13 @@ from sortedf.solvers.solver import Planned, Progress, Solver
 from sortedf.solvers.stop import Stop
 
 LANES = 2
+PRICES_UNTIL = 0.2  # share of the limit
 ELITE = 8  # schedules kept
 BEAMS_UNTIL = 0.35  # share of the limit
 TRIALS_SHARE = 0.5  # of what the beams leave, for annealing each of the elite
 LARGEST_FOR_BEAMS = 30_000  # requests; beyond, a beam takes minutes
+LONGEST_FOR_BEAMS = 1 << 22  # steps, for which there are tables
+POLL_SECONDS = 0.1  # between two looks at the clock while beams run
 HOT, COLD = 1.5, 0.12  # temperatures, in units of the steps that a request takes: makespan / n
 REACH = 15.0  # mean distance of a move, in positions
 
@@ -68,6 +71,7 @@ class Search:
         _, schedule = shortest_of_orders(instance)
         self.elite = [Found(schedule.total_latency(instance), schedule)]
         self.bound: Bound | None = None
+        self.cancelled = np.zeros(1, np.int64)  # what is 1 ends the beams
 
     @property
     def best(self) -> Found:
@@ -78,10 +82,18 @@ class Search:
         """Search until told to stop; returns why."""
         with ThreadPoolExecutor(self.threads) as pool:
             try:
-                self.bound = lower_bound(self.instance, seed=self.seed, start=self.best.schedule)
+                self.bound = lower_bound(
+                    self.instance, seed=self.seed, start=self.best.schedule, stop=self._priced
+                )
                 return self._beams(pool) or self._anneal(pool)
             except KeyboardInterrupt:
                 return StopReason.INTERRUPTED
+            finally:
+                self.cancelled[0] = 1
+
+    def _priced(self, iterations: int, best: int, bound: Fraction | None) -> bool:
+        """Whether the prices have had their share of the time; iterations are counted later."""
+        return self.stop.share(0) >= PRICES_UNTIL
 
     def _stopped(self) -> StopReason | None:
         """Count the iteration, tell where the search is, and ask whether it should stop."""
@@ -99,16 +111,22 @@ class Search:
             return None
         if instance.release.any() or len(instance) > LARGEST_FOR_BEAMS:
             return None
+        if self.best.schedule.makespan(instance) > LONGEST_FOR_BEAMS:
+            return None
         guide = new_guide(instance, self.bound.prices, self.bound.value, self.best.schedule)
         # Beams give up what is no better than the best simple order.
         first = self.best
         while self.stop.share(self.iterations) < BEAMS_UNTIL:
             chosen = [self._settings() for _ in range(LANES)]
-            found = pool.map(
-                lambda settings: guide.search(settings, first.total, first.schedule, 0), chosen
-            )
-            for settings, schedule in zip(chosen, found, strict=True):
-                if schedule is not None:
+            beams = [
+                pool.submit(guide.search, settings, first.total, first.schedule, 0, self.cancelled)
+                for settings in chosen
+            ]
+            while wait(beams, POLL_SECONDS).not_done:
+                if self.stop(self.iterations, self.best.total, self.bound.value):
+                    self.cancelled[0] = 1
+            for settings, beam in zip(chosen, beams, strict=True):
+                if (schedule := beam.result()) is not None:
                     self._keep(Found(schedule.total_latency(instance), schedule, settings))
             if reason := self._stopped():
                 return reason
