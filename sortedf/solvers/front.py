@@ -87,7 +87,7 @@ def solve(
         options["report"] = (lambda progress: None) if report is None else report
     found = entry.plan(planned, seed, **options)
     seconds = time.perf_counter() - begin
-    total_latency = _verify(planned, found.schedule)
+    total_latency = verified_latency(planned, found.schedule)
     if found.bound is not None and found.bound > total_latency:
         text = f"the lower bound {found.bound} is above the total latency {total_latency}"
         raise VerificationError([text])
@@ -117,8 +117,14 @@ def oversized_requests(instance: Instance, block_size: int = 1) -> list[tuple[in
     ]
 
 
-def _verify(instance: Instance, schedule: Schedule) -> int:
-    """Return the total latency that the verifier finds, or raise what it does not accept."""
+def verified_latency(instance: Instance, schedule: Schedule) -> int:
+    """Return the total latency (steps) that the verifier finds.
+
+    Raises
+    ------
+    VerificationError
+        With what it does not accept.
+    """
     report = verify(
         instance.prompt_tokens.tolist(),
         instance.output_tokens.tolist(),

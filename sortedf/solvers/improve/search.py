@@ -30,7 +30,8 @@ from sortedf.solvers.stop import Stop
 LANES = 2
 PRICES_UNTIL = 0.2  # share of the limit
 ELITE = 8  # schedules kept
-BEAMS_UNTIL = 0.35  # share of the limit
+BEAMS_UNTIL = 0.35  # share of the limit at which no more beams are begun
+BEAMS_CUT = 0.7  # and at which those that run are given up, so that there is time to anneal
 TRIALS_SHARE = 0.5  # of what the beams leave, for annealing each of the elite
 LARGEST_FOR_BEAMS = 30_000  # requests; beyond, a beam takes minutes
 LONGEST_FOR_BEAMS = 1 << 22  # steps, for which there are tables
@@ -123,7 +124,8 @@ class Search:
                 for settings in chosen
             ]
             while wait(beams, POLL_SECONDS).not_done:
-                if self.stop(self.iterations, self.best.total, self.bound.value):
+                late = self.stop.share(self.iterations) >= BEAMS_CUT
+                if late or self.stop(self.iterations, self.best.total, self.bound.value):
                     self.cancelled[0] = 1
             for settings, beam in zip(chosen, beams, strict=True):
                 if (schedule := beam.result()) is not None:
