@@ -40,8 +40,9 @@ def run(instance: Instance, limit: int, seed: int = 0) -> Planned:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_proofs_are_of_the_optimum(seed: int) -> None:
-    """What is proved optimal is the best of all schedules, with and without releases."""
+def test_proofs_are_of_the_optimum(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a search proves optimal is the best of all schedules, with and without releases."""
+    monkeypatch.setattr(exact, "CLOSED_FORMS", {})
     instance = tiny(seed)
     found = run(instance, 100_000)
     assert found.stop_reason is StopReason.PROVED
@@ -53,6 +54,7 @@ def test_proofs_are_of_the_optimum(seed: int) -> None:
 def test_proofs_by_branching_are_of_the_optimum(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With price bounds alone, bounds are sound at every limit and proofs are of the optimum."""
     monkeypatch.setattr(exact, "has_few_states", lambda instance: False)
+    monkeypatch.setattr(exact, "CLOSED_FORMS", {})
     instance = tiny(seed, most=4)
     best = least_latency(instance)
     for limit in (75, 100, 300):
@@ -61,6 +63,21 @@ def test_proofs_by_branching_are_of_the_optimum(seed: int, monkeypatch: pytest.M
         if found.stop_reason is StopReason.PROVED:
             assert found.bound_kind is BoundKind.CERTIFIED
             assert found.schedule.total_latency(instance) == best
+
+
+def test_the_first_bound_is_by_closed_forms() -> None:
+    """With memory for all at once it proves at once; it never says less than the outputs' sum."""
+    ample = Instance([1, 2, 3], [4, 5, 6], 1000)
+    found = run(ample, 100_000)
+    assert (found.stop_reason, found.bound_kind) == (StopReason.PROVED, BoundKind.CERTIFIED)
+    assert found.parameters["iterations"] == 1
+    assert found.bound == 15
+    draw = random.Random(0)
+    prompt = [draw.randint(60, 90) for _ in range(64)]
+    tight = Instance(prompt, [draw.randint(1, 100) for _ in range(64)], 255)
+    late = run(tight, 60)
+    assert late.bound is not None
+    assert late.bound > int(tight.output_tokens.sum())
 
 
 @pytest.mark.parametrize("seed", range(100, 106))

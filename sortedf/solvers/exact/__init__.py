@@ -16,6 +16,7 @@ from functools import cache
 
 from sortedf.kernels.exact_search import MOST_REQUESTS, MOST_TOKENS
 from sortedf.kernels.exact_states import combine, count_states, one_class
+from sortedf.lp.bounds import CLOSED_FORMS
 from sortedf.lp.branching import MOST_STEPS, horizon_of
 from sortedf.model import Instance, StopReason
 from sortedf.model.result import BoundKind
@@ -28,7 +29,7 @@ from sortedf.solvers.solver import Planned, Progress, Solver
 from sortedf.solvers.stop import MaxIterations, Stop
 
 FIRST_ROUNDS = 20
-"""Rounds of annealing before the first bound."""
+"""Rounds of annealing before the first bound but the closed forms."""
 
 
 def supports(instance: Instance) -> bool:
@@ -51,15 +52,15 @@ def plan(
     _warm_up()
     _, schedule = shortest_of_orders(instance)
     work = Work(instance, schedule, stop, report)
-    kind = BoundKind.EXHAUSTIVE
     reason = StopReason.FINISHED
     try:
         work.tick()
+        for closed_form in CLOSED_FORMS.values():
+            work.proved(closed_form(instance), BoundKind.CERTIFIED)
         by_annealing(work, seed, FIRST_ROUNDS)
         if has_few_states(instance):
             by_states(work, seed)
         else:
-            kind = BoundKind.CERTIFIED
             by_prices(work, seed)
     except Stopped as stopped:
         reason = stopped.reason
@@ -70,7 +71,7 @@ def plan(
         {"iterations": work.iterations},
         reason,
         work.bound,
-        None if work.bound is None else kind,
+        work.kind,
     )
 
 
