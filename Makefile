@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: run test lint docs clean
+.PHONY: run test bench-tenth lint docs clean
 
 run: $(VENV)/.run
 	$(BIN)/sortedf compare
@@ -12,6 +12,14 @@ run: $(VENV)/.run
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/kernels
+
+# A fixed tenth of the long sweeps: fails on a plan that does not verify or a bound above a value.
+bench-tenth: $(VENV)/.bench
+	$(BIN)/python bench/quality.py --tenth
+	$(BIN)/python bench/exact.py --tenth
+	$(BIN)/python bench/peers_exact.py -n 8 --draws 2 --seconds 6
+	$(BIN)/python bench/sorted_f.py --draws 30
+	$(BIN)/python bench/quantile_sweep.py --draws 1 --requests 1000
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check
@@ -32,6 +40,10 @@ $(VENV)/.run: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,tokenize]'
+	touch $@ $(VENV)/.run
+
+$(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	touch $@ $(VENV)/.run
 
 $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -72,6 +73,7 @@ def main() -> None:
     sortedf.solve(sortedf.generate("synthetic", 5), solver="exact", stop=MaxSeconds(1))
     times: dict[str, list[float]] = {name: [] for name in SOLVERS}
     proofs = dict.fromkeys(SOLVERS, 0)
+    agree = True
     for seed in range(arguments.seed, arguments.seed + arguments.draws):
         instance = sortedf.generate("synthetic", arguments.n, seed=seed)
         line = f"seed {seed:3}"
@@ -83,6 +85,7 @@ def main() -> None:
             line += f"   {name} {value:.0f}{'*' if proved else ' '} {seconds:.2f} s"
             if proved:
                 optimal.add(round(value))
+        agree &= len(optimal) < 2
         print(line + ("" if len(optimal) < 2 else "   THE PROOFS DIFFER"), flush=True)
     print("\n* proved optimal")
     for name in SOLVERS:
@@ -90,6 +93,7 @@ def main() -> None:
             f"{name:14} proved {proofs[name]:3} of {arguments.draws}, "
             f"median {statistics.median(times[name]):7.2f} s"
         )
+    sys.exit(None if agree else "proofs differ")
 
 
 if __name__ == "__main__":

@@ -8,12 +8,13 @@ lower bound known, its gap to the best schedule known, the best closed form, and
 processor time of `ascend` (list schedules included, compilation not; median of the repeats) and
 of the exact evaluation. At the end copies of the largest mix: 100,000 and 1,000,000 requests.
 `--first-steps` tries the first step of the fine ascent instead: the share reached by factors of the
-longest move that does not lower the bound.
+longest move that does not lower the bound. The exit code is 1 if a bound is above the value known.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -94,6 +95,7 @@ def main() -> None:
     if options.first_steps:
         first_steps(options.folder)
         return
+    faults: list[str] = []
     right = {"justify": "right"}
     table = Table("instance", box=SIMPLE_HEAD)
     for title in ("M", "pieces", "bound", "s", "exact s", "closed form", "of known", "gap"):
@@ -101,6 +103,8 @@ def main() -> None:
     for name, kv_tokens, best, known in read_known(options.folder):
         instance = sortedf.read_backlog(options.folder / f"{name}.csv", kv_tokens=kv_tokens)
         cells, bound = row(name, instance, options.repeats)
+        if bound > best:
+            faults.append(f"{name}: the bound {bound:,.1f} is above a known value, {best:,}")
         table.add_row(*cells, f"{bound / known:.6f}", f"{100 * (best / bound - 1):.2f} %")
     base = sortedf.read_backlog(options.folder / f"{LARGEST}.csv", kv_tokens=1)
     for copies in (10, 100):
@@ -109,6 +113,7 @@ def main() -> None:
             instance = sortedf.Instance(*lengths, kv_tokens)
             table.add_row(*row(f"{LARGEST} x {copies}", instance, 1)[0], "", "")
     Console(width=140).print(table)
+    sys.exit("\n".join(faults) or None)
 
 
 if __name__ == "__main__":

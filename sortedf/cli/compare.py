@@ -39,8 +39,10 @@ def compare(
     entries = find_solvers(solvers)
     if lookahead is not None and not any("lookahead" in entry.options for entry in entries):
         raise OptionError(f"none of {solvers} takes --lookahead")
-    if time_limit is not None and not any(entry.anytime for entry in entries):
-        raise OptionError(f"none of {solvers} takes --time-limit")
+    if time_limit is not None:
+        MaxSeconds(time_limit)  # refused before a large backlog is read for nothing
+        if not any(entry.anytime for entry in entries):
+            raise OptionError(f"none of {solvers} takes --time-limit")
     if seed and all(entry.deterministic for entry in entries):
         raise OptionError(f"none of {solvers} takes --seed")
     console = Console(quiet=quiet)
@@ -66,6 +68,8 @@ def compare(
         if left_out := [entry.name for entry in entries if entry not in taken]:
             console.note(f"left out, slow on {n:,} requests: {', '.join(left_out)}")
         entries = taken
+    for entry in entries:
+        entry.check_instance(loaded.instance)
     rows = []
     interrupted = False
     try:

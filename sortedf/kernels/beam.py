@@ -49,6 +49,7 @@ def beam(
     ahead: int,
     given: IntArray,
     begin: int,
+    cancelled: IntArray,
 ) -> tuple[IntArray, int]:
     """Search once; returns start steps by rank, shape (n,), and their sum of completions.
 
@@ -58,8 +59,9 @@ def beam(
     one bucket are compared fairly. A node is dropped when at a step it has lost ``allowed[step]``
     or more, overdue requests included, when it stands beyond ``horizon``, the last of these steps,
     or has more than ``ahead`` different completions ahead. Starts before step ``begin`` are taken
-    from a feasible schedule, ``given`` (by rank). The sum is -1 when no node reached the end.
-    Without releases. O(n width (n / 64 + ahead)) for about n rounds.
+    from a feasible schedule, ``given`` (by rank). The sum is -1 when no node reached the end, or
+    when another thread has set ``cancelled[0]`` meanwhile. Without releases.
+    O(n width (n / 64 + ahead)) for about n rounds.
     """
     n = len(costs.prompt)
     horizon = len(allowed) - 1
@@ -116,6 +118,8 @@ def beam(
                 free_size += 1
             count = kept
         while count > 0:
+            if cancelled[0]:
+                return given.copy(), -1
             children = 0
             for k in range(count):
                 node = frontier[k]

@@ -38,8 +38,10 @@ def decode(
         step = max(step, release[i])
         k = output[i]
         while k > 0:
-            if usage[step + k] + prompt[i] + k > kv_tokens:
-                step += 1
+            excess = usage[step + k] + prompt[i] + k - kv_tokens
+            if excess > 0:
+                # That step fits once it is another k, or behind the start.
+                step += min(excess, k)
                 k = output[i]
             else:
                 k -= 1

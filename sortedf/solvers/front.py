@@ -62,9 +62,10 @@ def solve(
     InfeasibleError
         Naming the requests that are larger than the budget.
     OptionError
-        For an unknown solver, or an option that it does not take.
+        For an unknown solver, or an option or a backlog that it does not take.
     VerificationError
-        If the verifier refuses the schedule: a fault of the solver, never passed on.
+        If the verifier refuses the schedule, or the bound is above its total latency: a fault of
+        the solver, never passed on.
     """
     entry = find_solver(solver)
     entry.check_options(options)
@@ -74,6 +75,7 @@ def solve(
     planned = instance.in_blocks(block_size)
     if oversized := oversized_requests(instance, block_size):
         raise InfeasibleError(oversized, planned.kv_tokens, block_size)
+    entry.check_instance(planned)
     compile_kernels(entry)
     begin = time.perf_counter()
     if entry.anytime:
@@ -85,7 +87,10 @@ def solve(
         options["report"] = (lambda progress: None) if report is None else report
     found = entry.plan(planned, seed, **options)
     seconds = time.perf_counter() - begin
-    total_latency = _verify(planned, found.schedule)
+    total_latency = verified_latency(planned, found.schedule)
+    if found.bound is not None and found.bound > total_latency:
+        text = f"the lower bound {found.bound} is above the total latency {total_latency}"
+        raise VerificationError([text])
     proved = found.bound is not None and ceil(found.bound) == total_latency
     return Result(
         instance=instance,
@@ -112,8 +117,14 @@ def oversized_requests(instance: Instance, block_size: int = 1) -> list[tuple[in
     ]
 
 
-def _verify(instance: Instance, schedule: Schedule) -> int:
-    """Return the total latency that the verifier finds, or raise what it does not accept."""
+def verified_latency(instance: Instance, schedule: Schedule) -> int:
+    """Return the total latency (steps) that the verifier finds.
+
+    Raises
+    ------
+    VerificationError
+        With what it does not accept.
+    """
     report = verify(
         instance.prompt_tokens.tolist(),
         instance.output_tokens.tolist(),

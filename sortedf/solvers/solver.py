@@ -64,6 +64,8 @@ class Solver:
         Requests up to which it plans within about a second; ``compare`` takes those by default.
     supports
         Whether it can plan this instance at all, in reasonable time and memory.
+    scope, instead
+        In words, what it supports, and the solver to take for the rest.
     """
 
     name: str
@@ -76,6 +78,8 @@ class Solver:
     limit_seconds: float | None = 60.0
     fast_up_to: float = inf
     supports: Callable[[Instance], bool] = field(default=lambda instance: True)
+    scope: str = "any backlog"
+    instead: str = "auto"
 
     def check_options(self, options: Iterable[str]) -> None:
         """Refuse the first option that this solver does not take, as an :class:`OptionError`."""
@@ -92,6 +96,13 @@ class Solver:
         if seed and self.deterministic:
             raise OptionError(f"solver {self.name!r} draws nothing at random; it takes no seed")
 
+    def check_instance(self, instance: Instance) -> None:
+        """Refuse a backlog that this solver does not support, as an :class:`OptionError`."""
+        if not self.supports(instance):
+            raise OptionError(
+                f"{self.name} takes {self.scope}; this backlog is larger, use {self.instead}"
+            )
+
     def check_stop(self, stop: object) -> None:
         """Refuse a limit, as an :class:`OptionError`, when this solver does not search."""
         if stop is not None and not self.anytime:
@@ -102,7 +113,10 @@ class Solver:
 def compile_kernels(solver: Solver) -> None:
     """Have what the solver needs compiled, so that the seconds of a result are its own."""
     instance = Instance(range(1, 25), [3 + 5 * i % 17 for i in range(24)], 60)
-    if solver.anytime:
-        solver.plan(instance, 0, stop=MaxIterations(4), report=lambda progress: None)
-    else:
+    if not solver.anytime:
         solver.plan(instance, 0)
+        return
+    planned = solver.plan(instance, 0, stop=MaxIterations(4), report=lambda progress: None)
+    if planned.stop_reason is StopReason.INTERRUPTED:
+        # Ctrl-C was meant for the backlog to come, of which there is no plan yet.
+        raise KeyboardInterrupt

@@ -8,6 +8,7 @@ that order. Total latency at most 48 times the optimum, if every batch is of lea
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import TypeAlias
 
 import numpy as np
@@ -120,25 +121,25 @@ def quantile_batch(
     return select_by_quantiles(prompt, output, left, kv_tokens, sample, quantiles)
 
 
-def _solver(name: str, title: str, select: Selector, most: int | None, fast_up_to: int) -> Solver:
+def _solver(name: str, title: str, select: Selector, most: float, fast_up_to: int) -> Solver:
     def plan(instance: Instance, seed: int, lookahead: int = 1) -> Planned:
-        if most is not None and len(instance) > most:
-            raise OptionError(
-                f"{name} takes up to {most} requests, not {len(instance)}; use quantile-greedy"
-            )
         order = sorted_f_order(instance, select)
         return Planned(schedule_in_order(instance, order, lookahead), {"lookahead": lookahead})
 
-    def supports(instance: Instance) -> bool:
-        return most is None or len(instance) <= most
-
-    return Solver(name, title, plan, ("lookahead",), fast_up_to=fast_up_to, supports=supports)
+    return Solver(
+        name,
+        title,
+        plan,
+        ("lookahead",),
+        fast_up_to=fast_up_to,
+        supports=lambda instance: len(instance) <= most,
+        scope=f"up to {most} requests",
+        instead="quantile-greedy",
+    )
 
 
 SOLVERS = (
     _solver("exact-dp", "Sorted-F, batches of least F", exact_batch, EXACT_REQUESTS, 500),
     _solver("local-swap", "Sorted-F, batches by local swap", swap_batch, SWAP_REQUESTS, 2000),
-    _solver(
-        "quantile-greedy", "Sorted-F, batches by quantile greedy", quantile_batch, None, 50_000
-    ),
+    _solver("quantile-greedy", "Sorted-F, batches by quantile greedy", quantile_batch, inf, 50_000),
 )

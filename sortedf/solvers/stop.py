@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 from typing import Protocol
 
-from sortedf.errors import OptionError
+from sortedf.errors import OptionError, whole_number
 from sortedf.model import StopReason
 
 
@@ -28,8 +29,7 @@ class MaxIterations:
     limit: int
 
     def __post_init__(self) -> None:
-        if self.limit < 0:
-            raise OptionError(f"the iteration limit is {self.limit}; it must be at least 0")
+        whole_number("the iteration limit", self.limit, 0)
 
     def __call__(self, iterations: int, best: int, bound: Fraction | None) -> StopReason | None:
         """Compare the solver's own count."""
@@ -44,8 +44,10 @@ class MaxSeconds:
     """Stop so many seconds of wall time after it is first asked: compilation is not counted."""
 
     def __init__(self, seconds: float) -> None:
-        if not seconds > 0:
-            raise OptionError(f"the time limit is {seconds} seconds; it must be above 0")
+        if not 0 < seconds < inf:
+            raise OptionError(
+                f"the time limit is {seconds} seconds; it must be above 0, and finite"
+            )
         self.seconds = seconds
         self._begin: float | None = None
 

@@ -1,4 +1,4 @@
-"""Naive twins for the bounds: exact fractions, every start, every schedule."""
+"""Naive twins for the bounds: exact fractions, every start."""
 
 from __future__ import annotations
 
@@ -26,36 +26,6 @@ def naive_bound(instance: Instance, prices: Prices) -> Fraction:
             for p in range(a, max(horizon, a) + 1)
         )
     return total
-
-
-def least_latency(instance: Instance) -> int:
-    """Least total latency by search over all start vectors, deliberate waits included."""
-    requests = list(instance)
-    horizon = int(instance.release.max() + instance.output_tokens.sum())
-    usage = [0] * (horizon + 1)
-    rest = [sum(r.output_tokens for r in requests[i:]) for i in range(len(requests) + 1)]
-    best = len(requests) * horizon + 1
-
-    def place(i: int, latency: int) -> None:
-        nonlocal best
-        if latency + rest[i] >= best:
-            return
-        if i == len(requests):
-            best = latency
-            return
-        _, s, o, a = requests[i]
-        for p in range(a, horizon - o + 1):
-            if latency + p - a + rest[i] >= best:
-                return
-            if all(usage[p + k] + s + k <= instance.kv_tokens for k in range(1, o + 1)):
-                for k in range(1, o + 1):
-                    usage[p + k] += s + k
-                place(i + 1, latency + p - a + o)
-                for k in range(1, o + 1):
-                    usage[p + k] -= s + k
-
-    place(0, 0)
-    return best
 
 
 def random_instance(rng: random.Random, most: int, longest: int) -> Instance:

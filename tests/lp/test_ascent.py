@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from brute_bounds import least_latency, naive_bound, random_instance
+from brute_bounds import naive_bound, random_instance
+from brute_force import least_latency
 
 import sortedf
 import sortedf.lp.ascent

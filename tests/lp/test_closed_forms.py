@@ -6,7 +6,8 @@ import random
 from fractions import Fraction
 
 import pytest
-from brute_bounds import least_latency, random_instance
+from brute_bounds import random_instance
+from brute_force import least_latency
 
 from sortedf import Instance
 from sortedf.lp import mean_busy_time_bound, output_bound, volume_bound

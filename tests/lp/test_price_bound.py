@@ -7,7 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from brute_bounds import least_latency, naive_bound, random_instance, random_prices
+from brute_bounds import naive_bound, random_instance, random_prices
+from brute_force import least_latency
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from brute_force import least_latency
 
 import sortedf
 from sortedf import Instance
@@ -20,36 +21,6 @@ from sortedf.solvers.exact.holdings import finer_floors
 from sortedf.solvers.exact.work import Work
 from sortedf.solvers.in_order import shortest_of_orders
 from sortedf.solvers.solver import Planned, Progress
-
-
-def least_total(instance: Instance) -> int:
-    """Total latency of the best of all schedules, by trying every start of every request."""
-    s: list[int] = instance.prompt_tokens.tolist()
-    o: list[int] = instance.output_tokens.tolist()
-    a: list[int] = instance.release.tolist()
-    n, M = len(s), instance.kv_tokens
-    horizon = max(a) + sum(o)
-    used = [0] * (horizon + 1)
-    best = sum(horizon - a[i] for i in range(n)) + 1
-
-    def put(i: int, total: int) -> None:
-        nonlocal best
-        if total + sum(o[i:]) >= best:
-            return
-        if i == n:
-            best = total
-            return
-        for p in range(a[i], horizon - o[i] + 1):
-            steps = [(p + k, s[i] + k) for k in range(1, o[i] + 1)]
-            if all(used[t] + tokens <= M for t, tokens in steps):
-                for t, tokens in steps:
-                    used[t] += tokens
-                put(i + 1, total + p + o[i] - a[i])
-                for t, tokens in steps:
-                    used[t] -= tokens
-
-    put(0, 0)
-    return best
 
 
 def tiny(seed: int, most: int = 5) -> Instance:
@@ -69,21 +40,23 @@ def run(instance: Instance, limit: int, seed: int = 0) -> Planned:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_proofs_are_of_the_optimum(seed: int) -> None:
-    """What is proved optimal is the best of all schedules, with and without releases."""
+def test_proofs_are_of_the_optimum(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a search proves optimal is the best of all schedules, with and without releases."""
+    monkeypatch.setattr(exact, "CLOSED_FORMS", {})
     instance = tiny(seed)
     found = run(instance, 100_000)
     assert found.stop_reason is StopReason.PROVED
     assert found.bound_kind is BoundKind.EXHAUSTIVE
-    assert found.schedule.total_latency(instance) == least_total(instance)
+    assert found.schedule.total_latency(instance) == least_latency(instance)
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_proofs_by_branching_are_of_the_optimum(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With price bounds alone, bounds are sound at every limit and proofs are of the optimum."""
     monkeypatch.setattr(exact, "has_few_states", lambda instance: False)
+    monkeypatch.setattr(exact, "CLOSED_FORMS", {})
     instance = tiny(seed, most=4)
-    best = least_total(instance)
+    best = least_latency(instance)
     for limit in (75, 100, 300):
         found = run(instance, limit)
         assert found.bound is None or found.bound <= best
@@ -92,11 +65,26 @@ def test_proofs_by_branching_are_of_the_optimum(seed: int, monkeypatch: pytest.M
             assert found.schedule.total_latency(instance) == best
 
 
+def test_the_first_bound_is_by_closed_forms() -> None:
+    """With memory for all at once it proves at once; it never says less than the outputs' sum."""
+    ample = Instance([1, 2, 3], [4, 5, 6], 1000)
+    found = run(ample, 100_000)
+    assert (found.stop_reason, found.bound_kind) == (StopReason.PROVED, BoundKind.CERTIFIED)
+    assert found.parameters["iterations"] == 1
+    assert found.bound == 15
+    draw = random.Random(0)
+    prompt = [draw.randint(60, 90) for _ in range(64)]
+    tight = Instance(prompt, [draw.randint(1, 100) for _ in range(64)], 255)
+    late = run(tight, 60)
+    assert late.bound is not None
+    assert late.bound > int(tight.output_tokens.sum())
+
+
 @pytest.mark.parametrize("seed", range(100, 106))
 def test_bounds_are_sound_whenever_it_stops(seed: int) -> None:
     """At every iteration limit the bound is at most the optimum and the value at least that."""
     instance = tiny(seed)
-    best = least_total(instance)
+    best = least_latency(instance)
     for limit in range(0, 160, 16):
         found = run(instance, limit)
         assert found.schedule.total_latency(instance) >= best
@@ -126,7 +114,7 @@ def test_equal_requests_finish_together() -> None:
     instance = Instance([1, 1, 1], [2, 2, 3], 9)
     found = run(instance, 100_000)
     assert found.stop_reason is StopReason.PROVED
-    assert found.schedule.total_latency(instance) == least_total(instance) == 7
+    assert found.schedule.total_latency(instance) == least_latency(instance) == 7
 
 
 def test_interrupted_keeps_the_best() -> None:
@@ -157,14 +145,6 @@ def test_progress_is_reported_and_bounds_rise() -> None:
         assert (before.bound or 0) <= (after.bound or 0)
 
 
-def test_large_backlogs_get_no_bound() -> None:
-    """Over 64 requests the solver says that it does not support it, and claims nothing."""
-    instance = sortedf.generate("mix", 65, seed=0)
-    assert not exact.supports(instance)
-    found = run(instance, 3)
-    assert (found.bound, found.bound_kind) == (None, None)
-
-
 @pytest.mark.parametrize("floors", [[2], [1, 3], [1, 2, 4]])
 def test_states_are_all_multisets(floors: list[int]) -> None:
     """Classes combined have as many states as counted, melting and growing as their parts do."""
@@ -191,7 +171,7 @@ def test_floors_are_refined_until_exact() -> None:
 def test_branching_ends_with_the_value() -> None:
     """Left to the end, the bound of the tree is the value that cannot be beaten."""
     instance = Instance([1, 1, 2], [2, 3, 2], 6)
-    best = least_total(instance)
+    best = least_latency(instance)
     _, schedule = shortest_of_orders(instance)
     bounds = [step.bound for step in Branching(instance, schedule.starts, best).steps()]
     assert bounds[-1] == best

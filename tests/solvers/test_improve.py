@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,10 +15,11 @@ from sortedf import Instance, Schedule, StopReason
 from sortedf.kernels.beam_follow import losses
 from sortedf.kernels.beam_nodes import Settings
 from sortedf.lp.bounds import lower_bound
+from sortedf.model.instance import IntArray
 from sortedf.solvers import MaxIterations, Progress
 from sortedf.solvers.improve.annealing import Annealer
-from sortedf.solvers.improve.beams import Known, new_guide, random_settings
-from sortedf.solvers.improve.search import improve
+from sortedf.solvers.improve.beams import Guide, Known, new_guide, random_settings
+from sortedf.solvers.improve.search import BEAMS, improve
 from sortedf.solvers.in_order import schedule_by, shortest_of_orders
 from sortedf.verify import verify
 
@@ -175,18 +179,6 @@ def test_releases_are_honoured() -> None:
     assert (result.schedule.starts >= instance.release).all()
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_tiny_backlogs(n: int) -> None:
-    """One, two or three requests are no special case."""
-    assert run(Instance([3] * n, [4] * n, 9), 0, 4, 2).total_latency in (
-        4,
-        4 + 6,
-        4 + 6 + 8,
-        12,
-        24,
-    )
-
-
 def test_interruption_keeps_the_best() -> None:
     """Ctrl-C ends the search with the best schedule so far."""
     instance = sortedf.generate("mix", 100, seed=1)
@@ -201,3 +193,80 @@ def test_interruption_keeps_the_best() -> None:
     assert planned.stop_reason is StopReason.INTERRUPTED
     assert planned.schedule.total_latency(instance) == seen[-1].best
     assert [p.iterations for p in seen] == [1, 2, 3]
+
+
+class Ended(MaxIterations):
+    """Stops as soon as it is asked while a beam runs."""
+
+    def __call__(self, iterations: int, best: int, bound: Fraction | None) -> StopReason | None:
+        return StopReason.TIME_LIMIT
+
+
+@pytest.mark.parametrize("how", ["limit", "interrupt"])
+def test_beams_are_cancelled(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a limit nor Ctrl-C waits for a beam to end by itself."""
+    ended = []
+
+    def endless(
+        guide: Guide, settings: Settings, known: Known, begin: int, margin: float, flag: IntArray
+    ) -> None:
+        for _ in range(1200):
+            if flag[0]:
+                ended.append(settings)
+                return
+            time.sleep(0.05)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Guide, "search", endless)
+    if how == "interrupt":
+        monkeypatch.setattr("sortedf.solvers.improve.search.wait", interrupted)
+    instance = sortedf.generate("mix", 60, seed=1)
+    stop = Ended(10) if how == "limit" else MaxIterations(10)
+    planned = improve(instance, 0, stop=stop, report=lambda progress: None)
+    expected = StopReason.TIME_LIMIT if how == "limit" else StopReason.INTERRUPTED
+    assert planned.stop_reason is expected
+    assert len(ended) == BEAMS
+
+
+def test_a_cancelled_beam_finds_nothing() -> None:
+    """The kernel itself looks at the flag."""
+    instance = sortedf.generate("mix", 60, seed=2)
+    _, simple = shortest_of_orders(instance)
+    bound = lower_bound(instance, start=simple)
+    assert bound.prices is not None
+    guide = new_guide(instance, bound.prices, bound.value, simple)
+    settings = random_settings(np.random.Generator(np.random.PCG64(1)), 60)
+    flag = np.zeros(1, np.int64)
+    known = Known(simple, 10**9, np.full(guide.horizon + 1, 1e9))
+    assert guide.search(settings, known, 0, 1.0, flag) is not None
+    flag[0] = 1
+    assert guide.search(settings, known, 0, 1.0, flag) is None
+
+
+class Clock(MaxIterations):
+    """A clock that goes on by a hundredth of the limit whenever it is looked at."""
+
+    looks = 0
+
+    def share(self, iterations: int) -> float:
+        Clock.looks += 1
+        return min(1.0, Clock.looks / 100)
+
+
+def test_prices_get_their_share_of_the_time_and_no_more() -> None:
+    """Under a limit the ascent ends early, with a bound that is worse but true."""
+    instance = sortedf.generate("mix", 60, seed=1)
+    planned = improve(instance, 0, stop=Clock(4), report=lambda progress: None)
+    assert planned.bound is not None
+    assert planned.bound < lower_bound(instance).value
+    assert planned.bound <= planned.schedule.total_latency(instance)
+
+
+def test_long_horizons_need_no_tables_by_the_step() -> None:
+    """Outputs of a billion tokens are annealed; no array is as long as the schedule."""
+    o = [10**9 - k for k in range(20)]
+    result = run(Instance(list(range(1, 21)), o, 2 * 10**9), 0, 3, 2)
+    assert result.lower_bound is not None
+    assert result.makespan > 10**9

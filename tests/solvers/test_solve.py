@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sortedf
-from sortedf import InfeasibleError, Instance, OptionError, Schedule, VerificationError, solve
-from sortedf.solvers import SOLVERS, MaxIterations, find_solvers, registry
-from sortedf.solvers.solver import Planned, Solver
-from sortedf.verify import verify
+from sortedf import (
+    InfeasibleError,
+    Instance,
+    OptionError,
+    Schedule,
+    StopReason,
+    VerificationError,
+    solve,
+)
+from sortedf.model.result import BoundKind
+from sortedf.solvers import MaxIterations, MaxSeconds, find_solvers, registry
+from sortedf.solvers.solver import Planned, Solver, compile_kernels
 
 SIMPLE = ("fcfs", "mcsf", "size", "svf", "svf-1bit", "longest")
 TABLE = [
@@ -53,27 +62,6 @@ def test_no_schedule_beats_a_known_lower_bound(shared: Path) -> None:
 requests = st.lists(
     st.tuples(st.integers(1, 30), st.integers(1, 30), st.integers(0, 9)), min_size=1, max_size=12
 )
-
-
-@given(requests, st.sampled_from(sorted(SOLVERS)), st.integers(1, 4), st.integers(1, 16))
-@settings(max_examples=200, deadline=None)
-def test_every_solver_is_sound(
-    rows: list[tuple[int, int, int]], solver: str, lookahead: int, block_size: int
-) -> None:
-    """With any options a solver's schedule passes the verifier, and is the same twice."""
-    s, o, a = (list(column) for column in zip(*rows, strict=True))
-    backlog = Instance(s, o, 96, release=a)
-    options: dict[str, Any] = {"lookahead": lookahead}
-    if SOLVERS[solver].anytime:
-        options = {"stop": MaxIterations(3)}
-    result = solve(backlog, solver=solver, block_size=block_size, **options)
-    starts = result.schedule.starts.tolist()
-    report = verify(s, o, a, 96, starts, total_latency=result.total_latency)
-    assert report.ok
-    assert result.verified
-    assert report.makespan == result.makespan
-    again = solve(backlog, solver=solver, block_size=block_size, **options)
-    assert again.schedule == result.schedule
 
 
 @given(requests, st.integers(2, 16))
@@ -168,6 +156,50 @@ def test_a_wrong_schedule_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.SOLVERS, "broken", Solver("broken", "", broken))
     with pytest.raises(VerificationError, match="tokens at step"):
         solve(sortedf.example(), solver="broken")
+
+
+def test_a_bound_above_the_value_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A solver whose bound contradicts its own schedule is at fault, and the fault is told."""
+
+    def broken(instance: Instance, seed: int) -> Planned:
+        schedule = Schedule(np.zeros(1, np.int64))
+        return Planned(schedule, {}, bound=Fraction(7, 2), bound_kind=BoundKind.CERTIFIED)
+
+    monkeypatch.setitem(registry.SOLVERS, "broken", Solver("broken", "", broken))
+    with pytest.raises(VerificationError, match="bound 7/2 is above the total latency 3"):
+        solve(Instance([1], [3], 9), solver="broken")
+
+
+def test_an_interruption_of_the_warm_up_is_one_of_the_program() -> None:
+    """Ctrl-C while kernels are compiled is not taken for the end of the search that compiles."""
+
+    def plan(instance: Instance, seed: int, **_: Any) -> Planned:
+        return Planned(Schedule(np.zeros(len(instance), np.int64)), {}, StopReason.INTERRUPTED)
+
+    solver = Solver("slow", "", plan, anytime=True)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            compile_kernels(solver)
+
+
+def test_a_backlog_that_a_solver_does_not_support_is_refused() -> None:
+    """Whatever the solver, the front function refuses, and names another one."""
+    backlog = sortedf.generate("mix", 65, seed=0)
+    with pytest.raises(OptionError, match=r"exact takes up to 64 requests.*use improve"):
+        solve(backlog, solver="exact", stop=MaxIterations(3))
+    late = Instance([1], [1], 2, release=[1 << 16])
+    with pytest.raises(OptionError, match="65536 steps"):
+        solve(late, solver="exact", stop=MaxIterations(3))
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
+def test_senseless_limits_are_refused(seconds: float) -> None:
+    """A limit is a time that passes, or a whole number of iterations."""
+    with pytest.raises(OptionError, match="time limit"):
+        MaxSeconds(seconds)
+    for limit in (-1, 1.5, True):
+        with pytest.raises(OptionError, match="iteration limit"):
+            MaxIterations(limit)  # type: ignore[arg-type]
 
 
 def test_result_is_plain_data() -> None:

@@ -153,7 +153,7 @@ def test_sizes_beyond_a_solver_are_refused_not_replaced() -> None:
         assert PLANS[name].supports(fits)
         assert not PLANS[name].supports(too_many)
         with pytest.raises(OptionError, match=f"{name} takes up to {most}"):
-            PLANS[name].plan(too_many, 0)
+            sortedf.solve(too_many, solver=name)
     assert PLANS["quantile-greedy"].supports(too_many)
 
 

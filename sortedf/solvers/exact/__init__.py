@@ -16,6 +16,7 @@ from functools import cache
 
 from sortedf.kernels.exact_search import MOST_REQUESTS, MOST_TOKENS
 from sortedf.kernels.exact_states import combine, count_states, one_class
+from sortedf.lp.bounds import CLOSED_FORMS
 from sortedf.lp.branching import MOST_STEPS, horizon_of
 from sortedf.model import Instance, StopReason
 from sortedf.model.result import BoundKind
@@ -28,11 +29,11 @@ from sortedf.solvers.solver import Planned, Progress, Solver
 from sortedf.solvers.stop import MaxIterations, Stop
 
 FIRST_ROUNDS = 20
-"""Rounds of annealing before the first bound."""
+"""Rounds of annealing before the first bound but the closed forms."""
 
 
 def supports(instance: Instance) -> bool:
-    """Whether the solver has something to offer: at most 64 requests, a horizon of 65,536 steps."""
+    """Whether there are at most 64 requests over a horizon of at most 65,536 steps."""
     return len(instance) <= MOST_REQUESTS and horizon_of(instance) <= MOST_STEPS
 
 
@@ -47,24 +48,19 @@ def has_few_states(instance: Instance) -> bool:
 def plan(
     instance: Instance, seed: int, *, stop: Stop, report: Callable[[Progress], None]
 ) -> Planned:
-    """Search until proved or stopped; one iteration is some ms of work.
-
-    Backlogs that ``supports`` refuses get the annealing only, without a bound.
-    """
+    """Search until proved or stopped; one iteration is some ms of work."""
     _warm_up()
     _, schedule = shortest_of_orders(instance)
     work = Work(instance, schedule, stop, report)
-    kind = BoundKind.EXHAUSTIVE
     reason = StopReason.FINISHED
     try:
         work.tick()
+        for closed_form in CLOSED_FORMS.values():
+            work.proved(closed_form(instance), BoundKind.CERTIFIED)
         by_annealing(work, seed, FIRST_ROUNDS)
-        if not supports(instance):
-            pass
-        elif has_few_states(instance):
+        if has_few_states(instance):
             by_states(work, seed)
         else:
-            kind = BoundKind.CERTIFIED
             by_prices(work, seed)
     except Stopped as stopped:
         reason = stopped.reason
@@ -75,7 +71,7 @@ def plan(
         {"iterations": work.iterations},
         reason,
         work.bound,
-        None if work.bound is None else kind,
+        work.kind,
     )
 
 
@@ -99,5 +95,7 @@ SOLVERS = (
         exact=True,
         deterministic=False,
         supports=supports,
+        scope=f"up to {MOST_REQUESTS} requests, last release and outputs up to {MOST_STEPS} steps",
+        instead="improve",
     ),
 )

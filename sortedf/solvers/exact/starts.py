@@ -7,6 +7,7 @@ import numpy as np
 from sortedf.lp.branching import Branching
 from sortedf.model import Schedule
 from sortedf.model.instance import IntArray
+from sortedf.model.result import BoundKind
 from sortedf.solvers.exact.annealing import by_annealing
 from sortedf.solvers.exact.work import Work
 from sortedf.solvers.in_order import schedule_in_order
@@ -31,7 +32,7 @@ def by_prices(work: Work, seed: int) -> None:
             for lookahead in (1, len(instance)):
                 work.found(schedule_in_order(instance, step.order, lookahead))
         branching.value = work.best
-        work.proved(step.bound)
+        work.proved(step.bound, BoundKind.CERTIFIED)
         work.tick()
 
 

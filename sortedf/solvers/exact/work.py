@@ -8,6 +8,7 @@ from fractions import Fraction
 from math import ceil
 
 from sortedf.model import Instance, Schedule, StopReason
+from sortedf.model.result import BoundKind
 from sortedf.solvers.solver import Progress
 from sortedf.solvers.stop import Stop
 
@@ -46,6 +47,7 @@ class Work:
         self.schedule = schedule
         self.best = schedule.total_latency(instance)
         self.bound: Fraction | None = None
+        self.kind: BoundKind | None = None
         self.iterations = 0
         self._stop = stop
         self._report = report
@@ -74,11 +76,11 @@ class Work:
         self._look()
         return True
 
-    def proved(self, bound: Fraction) -> None:
+    def proved(self, bound: Fraction, kind: BoundKind = BoundKind.EXHAUSTIVE) -> None:
         """Take a lower bound if it is better than the one known; one of the best value ends it."""
         if self.bound is None or bound > self.bound:
             # Total latencies are whole, and no bound can say more than that the best is best.
-            self.bound = min(Fraction(self.best), bound)
+            self.bound, self.kind = min(Fraction(self.best), bound), kind
         self._look()
 
     def _look(self) -> None:

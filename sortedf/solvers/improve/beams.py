@@ -54,13 +54,18 @@ class Guide:
         )
 
     def search(
-        self, settings: Settings, known: Known, begin: int, margin: float
+        self,
+        settings: Settings,
+        known: Known,
+        begin: int,
+        margin: float,
+        cancelled: IntArray | None = None,
     ) -> Schedule | None:
         """Run one beam; a schedule shorter than the known one, or nothing.
 
         What starts before step ``begin`` is taken from the known schedule. A beam is given up where
         it has lost more than the known schedule had at that step, by ``margin`` times what that
-        lost from ``begin`` on.
+        lost from ``begin`` on; or when another thread sets ``cancelled``, shape (1,), to 1.
         """
         whole = known.total - self.bound
         allowed = np.minimum(whole, known.losses + margin * (whole - known.losses[begin]))
@@ -72,6 +77,7 @@ class Guide:
             self.ahead,
             known.schedule.starts[self.order],
             begin,
+            np.zeros(1, np.int64) if cancelled is None else cancelled,
         )
         if not 0 <= total < known.total:
             return None

@@ -9,7 +9,7 @@ is the same on one thread or two.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
@@ -27,11 +27,15 @@ from sortedf.solvers.solver import Planned, Progress, Solver
 from sortedf.solvers.stop import Stop
 
 LANES = 2
+PRICES_UNTIL = 0.2  # share of the limit
 BEAMS = 4  # of one iteration
 WHOLE_BEAMS_UNTIL = 0.12  # share of the limit
-BEAMS_UNTIL = 0.75  # share of the limit
+BEAMS_UNTIL = 0.75  # share of the limit at which no more beams are begun
+BEAMS_CUT = 0.85  # and at which those that run are given up, so that there is time to anneal
 MARGINS = (0.01, 0.02, 0.05)  # see `Guide.search`
 LARGEST_FOR_BEAMS = 30_000  # requests; beyond, a beam takes minutes
+LONGEST_FOR_BEAMS = 1 << 22  # steps, for which there are tables
+POLL_SECONDS = 0.1  # between two looks at the clock while beams run
 HOT, COLD = 1.5, 0.12  # temperatures, in units of the steps that a request takes: makespan / n
 REACH = 15.0  # mean distance of a move, in positions
 
@@ -67,15 +71,24 @@ class Search:
         _, schedule = shortest_of_orders(instance)
         self.best = Found(schedule.total_latency(instance), schedule)
         self.bound: Bound | None = None
+        self.cancelled = np.zeros(1, np.int64)  # what is 1 ends the beams
 
     def run(self) -> StopReason:
         """Search until told to stop; returns why."""
         with ThreadPoolExecutor(self.threads) as pool:
             try:
-                self.bound = lower_bound(self.instance, seed=self.seed, start=self.best.schedule)
+                self.bound = lower_bound(
+                    self.instance, seed=self.seed, start=self.best.schedule, stop=self._priced
+                )
                 return self._beams(pool) or self._anneal(pool)
             except KeyboardInterrupt:
                 return StopReason.INTERRUPTED
+            finally:
+                self.cancelled[0] = 1
+
+    def _priced(self, iterations: int, best: int, bound: Fraction | None) -> bool:
+        """Whether the prices have had their share of the time; iterations are counted later."""
+        return self.stop.share(0) >= PRICES_UNTIL
 
     def _stopped(self) -> StopReason | None:
         """Count the iteration, tell where the search is, and ask whether it should stop."""
@@ -97,29 +110,39 @@ class Search:
             return None
         if instance.release.any() or len(instance) > LARGEST_FOR_BEAMS:
             return None
+        if self.best.schedule.makespan(instance) > LONGEST_FOR_BEAMS:
+            return None
         guide = new_guide(instance, self.bound.prices, self.bound.value, self.best.schedule)
         known: Known | None = None
         while (share := self.stop.share(self.iterations)) < BEAMS_UNTIL:
             if known is None or known.total > self.best.total:
                 losses = guide.losses(self.best.schedule)
                 known = Known(self.best.schedule, self.best.total, losses)
-            tasks = [
-                pool.submit(guide.search, random_settings(self.rng, len(instance)), known, *place)
-                for place in [self._place(known.schedule, share) for _ in range(BEAMS)]
+            chosen = [
+                (random_settings(self.rng, len(instance)), *self._place(share))
+                for _ in range(BEAMS)
             ]
-            for schedule in [task.result() for task in tasks]:
-                if schedule is not None:
-                    self._keep(Found(schedule.total_latency(instance), schedule))
+            beams = [
+                pool.submit(guide.search, settings, known, begin, margin, self.cancelled)
+                for settings, begin, margin in chosen
+            ]
+            while wait(beams, POLL_SECONDS).not_done:
+                late = self.stop.share(self.iterations) >= BEAMS_CUT
+                if late or self.stop(self.iterations, self.best.total, self.bound.value):
+                    self.cancelled[0] = 1
+            for found in [beam.result() for beam in beams]:
+                if found is not None:
+                    self._keep(Found(found.total_latency(instance), found))
             if reason := self._stopped():
                 return reason
         return None
 
-    def _place(self, schedule: Schedule, share: float) -> tuple[int, float]:
+    def _place(self, share: float) -> tuple[int, float]:
         """Draw the step at which a beam begins, and its margin (see :meth:`Guide.search`)."""
         if share < WHOLE_BEAMS_UNTIL:
             return 0, 1.0
         started = int(len(self.instance) * self.rng.random() ** 2)
-        return int(np.sort(schedule.starts)[started]), float(self.rng.choice(MARGINS))
+        return int(np.sort(self.best.schedule.starts)[started]), float(self.rng.choice(MARGINS))
 
     def _keep(self, found: Found) -> None:
         """Keep the shorter schedule."""
