@@ -121,6 +121,11 @@ class Instance:
     def __delattr__(self, name: str) -> None:
         raise AttributeError("an Instance is frozen")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By the constructor: arrays come out of a pickle writable.
+        columns = self.prompt_tokens, self.output_tokens, self.kv_tokens, self.release, self.ids
+        return Instance, columns
+
     def __len__(self) -> int:
         return len(self.prompt_tokens)
 

@@ -31,6 +31,9 @@ class Schedule:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a Schedule is frozen")
 
+    def __reduce__(self) -> tuple[type[Schedule], tuple[IntArray]]:
+        return Schedule, (self.starts,)  # arrays come out of a pickle writable
+
     def __len__(self) -> int:
         return len(self.starts)
 
