@@ -150,6 +150,8 @@ class Search:
 
         How much annealing gains differs from schedule to schedule, and shows only by trying.
         """
+        if self.stop.share(self.iterations) >= 1.0 and (reason := self._stopped()):
+            return reason
         annealers = [
             Annealer(self.instance, found.schedule, ELITE * self.seed + number)
             for number, found in enumerate(self.elite)
