@@ -75,7 +75,7 @@ class Console:
                         f"gap {float(progress.best / progress.bound) - 1:.2%}",
                     ]
                 rate = progress.iterations / max(1e-3, time.monotonic() - begin)
-                status.update(", ".join([*parts, f"{rate:,.1f} iterations a second"]))
+                status.update(", ".join([*parts, f"{rate:,.1f}/s"]))
 
             yield report
 

@@ -18,7 +18,7 @@ class Terminal(io.StringIO):
 
 
 REPORTS = [
-    (Progress(0, 1234, None), ["best 1,234", "0.0 iterations"]),
+    (Progress(0, 1234, None), ["best 1,234", "0.0/s"]),
     (Progress(7, 1234, Fraction(2000, 2)), ["bound 1,000", "gap 23.40%"]),
     (Progress(7, 1234, Fraction(3701, 3)), ["bound 1,234", "gap 0.03%"]),
     (Progress(7, 10**30, Fraction(10**30 - 1, 3)), ["gap 200.00%"]),
@@ -34,7 +34,7 @@ def test_a_search_is_told_on_a_terminal(
     progress: Progress,
     parts: list[str],
 ) -> None:
-    """Best, bound, gap and rate on stderr, whatever kind of number the bound is; stdout is left."""
+    """Best, bound, gap and iterations a second on stderr, whatever the bound; stdout is left."""
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("COLUMNS", "200")
