@@ -22,7 +22,7 @@ def plan(
     report: Callable[[Progress], None],
     lookahead: int = 1,
 ) -> Planned:
-    """Without a limit take the best simple order at once; with one, search until it is reached.
+    """Without a limit take the best quick schedule at once; with one, search until it is reached.
 
     A search is ``exact`` up to ``LARGEST_FOR_EXACT`` requests, else ``improve``. It is never worse
     than any simple order, whose lookahead is ``lookahead``.

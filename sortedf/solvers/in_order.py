@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from sortedf.errors import OptionError, whole_number
 from sortedf.kernels.list_schedule import list_schedule
 from sortedf.model import Instance, Schedule
@@ -12,9 +14,17 @@ from sortedf.model.instance import IntArray
 from sortedf.orders import ORDERS, Proxies, burst_proxies
 from sortedf.solvers.solver import Planned, Solver
 
+PACES = (0.95, 1.0, 1.025, 1.05, 1.075, 1.1)
+"""Tried by ``shortest_of_orders``: the best on backlogs of equal outputs lie there."""
 
-def schedule_in_order(instance: Instance, order: IntArray, lookahead: int = 1) -> Schedule:
+
+def schedule_in_order(
+    instance: Instance, order: IntArray, lookahead: int = 1, earliest: IntArray | None = None
+) -> Schedule:
     """List-schedule an instance whose requests each fit the budget, by rank; see the kernel.
+
+    ``earliest`` are first starts, steps of shape (n,), not before the releases, which they are if
+    left out.
 
     Raises
     ------
@@ -26,7 +36,7 @@ def schedule_in_order(instance: Instance, order: IntArray, lookahead: int = 1) -
     starts = list_schedule(
         instance.prompt_tokens,
         instance.output_tokens,
-        instance.release,
+        instance.release if earliest is None else earliest,
         order,
         # More memory than all requests together fill changes nothing, and keeps sums in int64.
         min(instance.kv_tokens, needed),
@@ -40,14 +50,33 @@ def schedule_by(name: str, instance: Instance, lookahead: int = 1, **options: An
     return schedule_in_order(instance, ORDERS[name](instance, **options), lookahead)
 
 
-def shortest_of_orders(instance: Instance, lookahead: int = 1) -> tuple[str, Schedule]:
-    """Try every simple order but the random one; the least total latency wins, ties by name order.
+def schedule_paced(instance: Instance, pace: float, lookahead: int = 1) -> Schedule:
+    """List-schedule by volume, each request held back until step pace x (volumes before it) / M.
 
-    Returns the winner's name and its schedule.
+    What starts together needs its most memory together. Where outputs are alike, starts spread over
+    time keep memory evenly full, at pace 1 on average: a quarter less total latency than any order
+    on equal requests with s = o / 3. O(n log n). Derived for this project.
+    """
+    order = ORDERS["svf"](instance)
+    # Floats, since the sum may be beyond int64; over M it is at most the sum of outputs.
+    before = np.cumsum(instance.volume[order], dtype=np.float64) - instance.volume[order]
+    earliest = instance.release.copy()
+    held_back = (pace / instance.kv_tokens * before).astype(np.int64)
+    earliest[order] = np.maximum(earliest[order], held_back)
+    return schedule_in_order(instance, order, lookahead, earliest)
+
+
+def shortest_of_orders(instance: Instance, lookahead: int = 1) -> tuple[str, Schedule]:
+    """Try every simple order but the random one, and some paces; the least total latency wins.
+
+    Returns the winner's name, ``svf-paced`` for the paces, and its schedule; ties by the order of
+    the names.
     """
     schedules = {
         name: schedule_by(name, instance, lookahead) for name in ORDERS if name != "random"
     }
+    paced = [schedule_paced(instance, pace, lookahead) for pace in PACES]
+    schedules["svf-paced"] = min(paced, key=lambda schedule: schedule.total_latency(instance))
     best = min(schedules, key=lambda name: schedules[name].total_latency(instance))
     return best, schedules[best]
 

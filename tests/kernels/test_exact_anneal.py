@@ -48,8 +48,8 @@ def test_decoding_is_the_naive_one(seed: int) -> None:
     sequence = random.Random(seed).sample(range(n), n)
     usage = np.zeros(max(a) + sum(o) + max(a) + 2, np.int64)
     starts = np.zeros(n, np.int64)
-    arrays = [np.array(column) for column in (s, o, a)]
-    total = decode(*arrays, M, np.array(sequence), 0, starts, usage)
+    prompt, output, release = np.array(s), np.array(o), np.array(a)
+    total = decode(prompt, output, release, M, np.array(sequence), 0, starts, usage)
     assert starts.tolist() == naive_starts(lengths, sequence)
     assert total == starts.sum()
     assert usage.sum() == sum(x * y + y * (y + 1) // 2 for x, y in zip(s, o, strict=True))
@@ -57,7 +57,7 @@ def test_decoding_is_the_naive_one(seed: int) -> None:
     half = n // 2
     for i in sequence[half:]:
         usage[again[i] + 1 : again[i] + o[i] + 1] -= s[i] + np.arange(1, o[i] + 1)
-    assert decode(*arrays, M, np.array(sequence), half, again, usage) == total
+    assert decode(prompt, output, release, M, np.array(sequence), half, again, usage) == total
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")  # of the random words, not compiled
@@ -69,11 +69,11 @@ def test_annealing_leaves_no_memory_booked(seed: int) -> None:
     usage = np.zeros(2 * max(a) + sum(o) + 2, np.int64)
     best = np.zeros(n, np.int64)
     state = np.array([seed + 1], np.uint64)
-    arrays = [np.array(column) for column in (s, o, a)]
+    prompt, output, release = np.array(s), np.array(o), np.array(a)
     sequence = np.arange(n)
-    first = decode(*arrays, M, sequence, 0, best, usage)
+    first = decode(prompt, output, release, M, sequence, 0, best, usage)
     usage[:] = 0
-    least = anneal(*arrays, M, sequence, usage, 200, 20.0, 0.1, state, best, first)
+    least = anneal(prompt, output, release, M, sequence, usage, 200, 20.0, 0.1, state, best, first)
     assert not usage.any()
     assert sorted(sequence.tolist()) == list(range(n))
     assert best.sum() == least <= first

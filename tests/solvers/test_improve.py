@@ -192,7 +192,8 @@ def test_interruption_keeps_the_best() -> None:
     planned = improve(instance, 0, stop=MaxIterations(1000), report=interrupt)
     assert planned.stop_reason is StopReason.INTERRUPTED
     assert planned.schedule.total_latency(instance) == seen[-1].best
-    assert [p.iterations for p in seen] == [1, 2, 3]
+    assert [p.iterations for p in seen] == [0, 0, 1]
+    assert [p.bound is None for p in seen] == [True, False, False]
 
 
 class Ended(MaxIterations):

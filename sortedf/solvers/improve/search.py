@@ -77,9 +77,11 @@ class Search:
         """Search until told to stop; returns why."""
         with ThreadPoolExecutor(self.threads) as pool:
             try:
+                self._tell()
                 self.bound = lower_bound(
                     self.instance, seed=self.seed, start=self.best.schedule, stop=self._priced
                 )
+                self._tell()
                 return self._beams(pool) or self._anneal(pool)
             except KeyboardInterrupt:
                 return StopReason.INTERRUPTED
@@ -93,11 +95,15 @@ class Search:
     def _stopped(self) -> StopReason | None:
         """Count the iteration, tell where the search is, and ask whether it should stop."""
         self.iterations += 1
+        self._tell()
         value = None if self.bound is None else self.bound.value
-        self.report(Progress(self.iterations, self.best.total, value))
         if value is not None and self.best.total <= ceil(value):
             return StopReason.PROVED
         return self.stop(self.iterations, self.best.total, value)
+
+    def _tell(self) -> None:
+        value = None if self.bound is None else self.bound.value
+        self.report(Progress(self.iterations, self.best.total, value))
 
     def _beams(self, pool: ThreadPoolExecutor) -> StopReason | None:
         """Run beams with random settings, at first from step 0, then from anywhere.
@@ -151,6 +157,8 @@ class Search:
 
     def _anneal(self, pool: ThreadPoolExecutor) -> StopReason:
         """Anneal the best schedule, on each lane with other moves, from hot to cold."""
+        if self.stop.share(self.iterations) >= 1.0 and (reason := self._stopped()):
+            return reason
         annealers = [
             Annealer(self.instance, self.best.schedule, LANES * self.seed + lane)
             for lane in range(LANES)
