@@ -224,8 +224,9 @@ class _Prices:
         self.total = total
 
     def at(self, step: int) -> Sums:
-        """Look at a step t: the sums of price(u) and of u price(u) over u <= t, and the price of
-        step t + 1 with its slope. All times the denominator.
+        """Sum up price(u) and u price(u) over u <= t, and look at step t + 1: its price and slope.
+
+        All times the denominator.
         """
         j = bisect_right(self.ends, step) - 1
         value, slope, total, moment = self.rows[j]

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from sortedf import __version__, errors
-from sortedf.cli import compare, generate, kv_budget, solve, verify
+from sortedf.cli import bound, compare, generate, kv_budget, solve, verify
 
 app = typer.Typer(
     name="sortedf",
@@ -22,7 +22,13 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (solve.solve, compare.compare, verify.verify, generate.generate):
+for command in (
+    solve.solve,
+    compare.compare,
+    bound.bound,
+    verify.verify,
+    generate.generate,
+):
     app.command()(command)
 app.command("kv-budget")(kv_budget.kv_budget)
 

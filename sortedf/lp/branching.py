@@ -252,7 +252,9 @@ class Branching:
         value = self.scale * int(ends.sum())
         prices = np.zeros(len(node.prices), np.int64)
         steps = np.arange(len(prices))[:, None]
-        held = np.where((starts < steps) & (steps <= ends), instance.prompt_tokens + steps - starts, 0)
+        held = np.where(
+            (starts < steps) & (steps <= ends), instance.prompt_tokens + steps - starts, 0
+        )
         over = held.sum(axis=1) - instance.kv_tokens
         step = int(over.argmax())
         if over[step] > 0:

@@ -153,4 +153,6 @@ def pieces_of(prices: IntArray) -> IntArray:
 def cuts_between(low: IntArray, high: IntArray, new_low: IntArray, new_high: IntArray) -> list[Cut]:
     """List what narrower windows leave out of wider ones; shape (n,) each."""
     before = [Cut(i, int(new_low[i]) - 1, False) for i in np.flatnonzero(new_low > low).tolist()]
-    return before + [Cut(i, int(new_high[i]), True) for i in np.flatnonzero(new_high < high).tolist()]
+    return before + [
+        Cut(i, int(new_high[i]), True) for i in np.flatnonzero(new_high < high).tolist()
+    ]

@@ -102,6 +102,51 @@ def verified_plan(check: Mapping[str, Any]) -> Table:
     )
 
 
+def verified_certificate(check: Mapping[str, Any]) -> Table:
+    """Show a bound that was recomputed, from the document of ``sortedf verify --json``."""
+    return facts(
+        f"{check['certificate']} holds for {check['backlog']}",
+        [
+            ("requests", f"{check['n']:,}"),
+            *([("left out", f"{check['skipped']:,}")] if check["skipped"] else []),
+            ("KV budget", f"{check['kv_tokens']:,} tokens"),
+            *([("block size", f"{check['block_size']} tokens")] if check["block_size"] > 1 else []),
+            ("total latency at least", f"{check['lower_bound']:,} steps"),
+            ("exactly", _fraction(check["lower_bound_exact"])),
+            ("prices", f"{check['pieces']:,} pieces up to step {check['horizon']:,}"),
+            *([("leaves of the tree", f"{check['leaves']:,}")] if check["leaves"] > 1 else []),
+            ("verified", _yes(check["verified"])),
+        ],
+    )
+
+
+def bounds(document: Mapping[str, Any]) -> Table:
+    """Lower bounds beside each other, from the document of ``sortedf bound --json``."""
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        title=f"{document['n']:,} requests, KV budget {document['kv_tokens']:,} tokens"
+        + (f" in blocks of {document['block_size']}" if document["block_size"] > 1 else ""),
+        caption="total latency is at least the bound, steps",
+    )
+    table.add_column("method")
+    for heading in ("bound", "of best", "exactly", "horizon", "pieces", "leaves", "seconds"):
+        table.add_column(heading, justify="right", overflow="fold")
+    table.add_column("proof")
+    best = document["lower_bound"]
+    for row in document["rows"]:
+        prices = [row["horizon"], row["pieces"], row["leaves"]]
+        table.add_row(
+            row["method"],
+            f"{row['lower_bound']:,}",
+            f"{row['lower_bound'] / best:.4f}",
+            _fraction(row["lower_bound_exact"]),
+            *("" if number is None else f"{number:,}" for number in prices),
+            f"{row['seconds']:.2f}",
+            row["proof"],
+        )
+    return table
+
+
 def kv_budget(budget: Mapping[str, Any]) -> Table:
     """Show the sum that ends in a KV budget, from the document of ``sortedf kv-budget --json``."""
     table = Table(box=box.SIMPLE_HEAD, title="KV budget of one GPU")
@@ -112,6 +157,11 @@ def kv_budget(budget: Mapping[str, Any]) -> Table:
     for step in budget["steps"]:
         table.add_row(step["label"], f"{step['value']:,}", step["unit"], step["how"])
     return table
+
+
+def _fraction(text: str) -> str:
+    """Shorten a fraction that has too many digits for a table; it is exact in the JSON."""
+    return text if len(text) <= 40 else f"{text[:18]}...{text[-18:]}"
 
 
 def _yes(value: bool) -> str:

@@ -76,6 +76,7 @@ def plan(
         reason,
         work.bound,
         None if work.bound is None else kind,
+        None if work.bound is None else work.proof,
     )
 
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 from math import ceil
 
 from sortedf.model import Instance, Schedule, StopReason
+from sortedf.model.result import Proof
 from sortedf.solvers.solver import Progress
 from sortedf.solvers.stop import Stop
 
@@ -46,6 +47,7 @@ class Work:
         self.schedule = schedule
         self.best = schedule.total_latency(instance)
         self.bound: Fraction | None = None
+        self.proof: Proof | None = None
         self.iterations = 0
         self._stop = stop
         self._report = report

@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from fractions import Fraction
 from math import ceil
 from typing import TypeVar
 
 import numpy as np
 
 from sortedf.kernels.beam_nodes import Settings
-from sortedf.lp.bounds import Bound, lower_bound
+from sortedf.lp.bounds import Bound, best_of, best_proof, lower_bounds
 from sortedf.model import Instance, Schedule, StopReason
 from sortedf.model.result import BoundKind
 from sortedf.solvers.improve.annealing import Annealer
@@ -68,6 +67,7 @@ class Search:
         _, schedule = shortest_of_orders(instance)
         self.elite = [Found(schedule.total_latency(instance), schedule)]
         self.bound: Bound | None = None
+        self.proof: Bound | None = None  # the best bound of prices
 
     @property
     def best(self) -> Found:
@@ -78,7 +78,9 @@ class Search:
         """Search until told to stop; returns why."""
         with ThreadPoolExecutor(self.threads) as pool:
             try:
-                self.bound = lower_bound(self.instance, seed=self.seed, start=self.best.schedule)
+                start = self.best.schedule
+                bounds = lower_bounds(self.instance, seed=self.seed, start=start)
+                self.bound, self.proof = best_of(bounds), best_proof(bounds)
                 return self._beams(pool) or self._anneal(pool)
             except KeyboardInterrupt:
                 return StopReason.INTERRUPTED
@@ -177,13 +179,14 @@ def improve(
     """Search for a short schedule for as long as it is let; see the module."""
     search = Search(instance, seed, stop, report, threads)
     reason = search.run()
-    bound = None if search.bound is None else Fraction(search.bound.value)
+    bound = None if search.bound is None else search.bound.value
     return Planned(
         search.best.schedule,
         {"iterations": search.iterations},
         reason,
         bound,
         None if bound is None else BoundKind.CERTIFIED,
+        search.proof,
     )
 
 
