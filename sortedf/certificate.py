@@ -295,7 +295,7 @@ def _turn(d: int, e: int, g: int, width: int) -> int:
     one is negative the cubic is concave and least at an end of that part; where it is not, the
     first difference never falls, and the cubic is least where that ceases to be negative.
     """
-    first, last = 0, width - 1
+    first, last = 0, width - 1  # where the second difference is not negative
     if g > 0:
         first = min(max(-(e // g), 0), last)
     elif g < 0:
@@ -303,10 +303,14 @@ def _turn(d: int, e: int, g: int, width: int) -> int:
     elif e < 0:
         last = -1
 
-    def difference(u: int) -> int:
-        return d + u * e + u * (u - 1) // 2 * g
-
-    return bisect_left(range(last + 1), 0, first, key=difference)
+    low, high = first, last + 1  # halved until they meet
+    for _ in range((high - low).bit_length()):
+        u = (low + high) // 2
+        if u < high and d + u * e + u * (u - 1) // 2 * g < 0:
+            low = u + 1
+        else:
+            high = u
+    return high
 
 
 def _least_leaf(

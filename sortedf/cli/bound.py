@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MOST_CHECKED = 3_000_000
 """Kinds of requests times pieces of prices up to which a proof is checked at once, in seconds."""
 
+UNCHECKED = "certificate, not checked"
+
 SHARE_FOR_PLAN = 0.2
 """Of the time limit, for the plan that branching starts from."""
 
@@ -66,6 +68,8 @@ def bound(
                 seconds = time.perf_counter() - begin
             with console.status(f"checking the bound by {name}"):
                 row = _checked(found[-1], loaded.instance, given.block_size)
+            if row["proof"] == UNCHECKED:
+                console.note(f"the bound by {name} is large: check its certificate by verify")
             rows.append(row | {"seconds": seconds})
     except KeyboardInterrupt:
         interrupted = True
@@ -94,7 +98,7 @@ def bound(
     elif certificate != "-":
         from sortedf.report import tables
 
-        console.show(tables.bounds(document))
+        console.show(tables.bounds(document, console.width))
     if interrupted:
         console.note(f"{len(rows)} of {len(names)} methods were run")
         raise typer.Exit(130)
@@ -149,7 +153,7 @@ def _checked(bound: Bound, instance: Instance, block_size: int) -> dict[str, Any
     work = len(set(zip(s, o, a, strict=True))) * row["pieces"]
     # The windows of a tree are narrow.
     if work // (4 if len(tree) > 1 else 1) > MOST_CHECKED:
-        return row | {"proof": "certificate; large, check it with sortedf verify"}
+        return row | {"proof": UNCHECKED}
     report = check(s, o, a, certificate, kv_tokens=instance.kv_tokens, ids=instance.ids)
     if not report.ok:
         raise VerificationError([str(violation) for violation in report.violations], report.total)

@@ -92,8 +92,8 @@ def solve(
     found = entry.plan(planned, seed, **options)
     seconds = time.perf_counter() - begin
     total_latency = _verify(planned, found.schedule)
-    if found.bound is None and bound and found.stop_reason is not StopReason.INTERRUPTED:
-        found = _with_bound(found, planned, stop, bound)
+    if bound and found.stop_reason is not StopReason.INTERRUPTED:
+        found = _with_bound(found, planned, stop, None if bound is True else bound)
     proved = found.bound is not None and ceil(found.bound) == total_latency
     return Result(
         instance=instance,
@@ -114,24 +114,24 @@ def solve(
 
 
 def _with_bound(
-    found: Planned, instance: Instance, stop: Stop | None, bound: bool | Sequence[Bound]
+    found: Planned, instance: Instance, stop: Stop | None, known: Sequence[Bound] | None
 ) -> Planned:
-    """Add a lower bound to what a solver found: one that is known, or by formulas and prices.
+    """Add a lower bound to what a solver found, unless it brings a better one of its own.
 
-    A time limit that is used up leaves time for first prices only. Ctrl-C leaves it without.
+    It is the best one known or, if none is and the solver brings none, by formulas and prices. A
+    time limit that is used up leaves time for first prices only. Ctrl-C leaves it without.
     """
-    try:
-        if bound is not True:
-            known = list(bound or ())
-        elif stop is None:
-            known = lower_bounds(instance)
-        else:
-            known = lower_bounds(instance, stop=lambda *_: stop.share(0) >= 1.0)
-    except KeyboardInterrupt:
-        return found._replace(stop_reason=StopReason.INTERRUPTED)
-    return found._replace(
-        bound=best_of(known).value, bound_kind=BoundKind.CERTIFIED, proof=best_proof(known)
-    )
+    if known is None:
+        if found.bound is not None:
+            return found
+        try:
+            known = lower_bounds(instance, stop=stop and (lambda *_: stop.share(0) >= 1.0))
+        except KeyboardInterrupt:
+            return found._replace(stop_reason=StopReason.INTERRUPTED)
+    best = best_of(known).value
+    if found.bound is not None and found.bound >= best:
+        return found
+    return found._replace(bound=best, bound_kind=BoundKind.CERTIFIED, proof=best_proof(known))
 
 
 def oversized_requests(instance: Instance, block_size: int = 1) -> list[tuple[int, str, int]]:
