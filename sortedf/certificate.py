@@ -154,23 +154,24 @@ def check(
     log = _Log(max_violations)
     requests = _requests(prompt_tokens, output_tokens, release, ids, log)
     document = _document(certificate, log)
-    block_size = _whole(document, "block_size", log)
-    budget = _whole(document, "kv_tokens", log) // block_size * block_size
-    denominator = _whole(document, "denominator", log)
+    if document is None:
+        return Report(tuple(log.kept), log.total, None, 0, 0, 0)
+    denominator = _whole(document["denominator"], "denominator", log)
+    block_size = _whole(document.get("block_size", 1), "block_size", log)
+    budget = _whole(document["kv_tokens"], "kv_tokens", log) // block_size * block_size
     if not budget:
         log.add(Kind.BUDGET, f"the KV budget holds no block of {_show(block_size)} tokens")
-    recorded = _recorded(document.get("bound"), log)
+    recorded = _recorded(document["bound"], log)
     if "tree" in document:
-        price_lists = [
-            _pieces(pieces, f"price list {k}", log)
-            for k, pieces in enumerate(_items(document.get("price_lists"), "price_lists", log))
-        ]
+        lists = _items(document["price_lists"], "price_lists", log)
+        price_lists = [_pieces(rows, f"price list {k}", log) for k, rows in enumerate(lists)]
         tree = _items(document["tree"], "tree", log)
     else:
-        price_lists = [_pieces(document.get("prices"), "prices", log)]
+        price_lists = [_pieces(document["prices"], "prices", log)]
         tree = [0]
-    left = _left(requests, document.get("skipped", []), block_size, budget, log)
     bound = None
+    if not log.total:
+        left = _left(requests, document.get("skipped", []), block_size, budget, log)
     if not log.total:
         windows = [Window(s + block_size - 1, o, a, None) for _, s, o, a in left]
         prices = [_Prices(pieces, denominator) for pieces in price_lists]
@@ -178,13 +179,13 @@ def check(
         if least is not None:
             bound = Fraction(least, denominator) - sum(a for _, _, _, a in left)
             if bound != recorded:
-                text = f"the bound is recorded as {_show(recorded)}"
-                log.add(Kind.BOUND, f"{text}, the prices prove {_show(bound)}")
+                text = f"the bound is recorded as {_fraction(recorded)}"
+                log.add(Kind.BOUND, f"{text}, the prices prove {_fraction(bound)}")
         if document["instance_sha256"] != (found := _sha256(left)):
             text = f"the certificate is for content {_show(document['instance_sha256'])}"
             log.add(Kind.BACKLOG, f"{text}, the backlog has {found!r}")
-    if kv_tokens is not None and document.get("kv_tokens") != kv_tokens:
-        text = f"the certificate is for a KV budget of {_show(document.get('kv_tokens'))} tokens"
+    if kv_tokens is not None and document["kv_tokens"] != kv_tokens:
+        text = f"the certificate is for a KV budget of {_show(document['kv_tokens'])} tokens"
         log.add(Kind.BUDGET, f"{text}, not {_show(kv_tokens)}")
     return Report(
         tuple(log.kept),
@@ -205,23 +206,17 @@ class _Prices:
 
     def __init__(self, pieces: Iterable[Piece], denominator: int) -> None:
         self.denominator = denominator
-        # Without gaps: ends[j] < t <= ends[j + 1] is piece j; the last one, from T on, is free.
-        self.ends: list[int] = []
-        self.rows: list[Sums] = []  # value and slope of a piece, and the sums before it
+        # Without gaps: row j is for ends[j] < t <= ends[j + 1]; the last one, from T on, is free.
+        self.ends: list[int] = [0]
+        self.rows: list[Sums] = [(0, 0, 0, 0)]  # value and slope of a piece, and the sums before it
         self.known: dict[Window, int] = {}
-        end = total = moment = 0
-        for first, last, value, slope in [*pieces, Piece(0, 0, 0, 0)]:
-            if first > end + 1:
+        for first, last, value, slope in pieces:
+            for end, row in ((first - 1, (value, slope)), (last, (0, 0))):
+                total, moment, _, _ = self.at(end)
                 self.ends.append(end)
-                self.rows.append((0, 0, total, moment))
-                end = first - 1
-            self.ends.append(end)
-            self.rows.append((value, slope, total, moment))
-            if last:
-                total, moment, _, _ = self.at(last)
-                end = last
-        self.horizon = end
-        self.total = total
+                self.rows.append((*row, total, moment))
+        self.horizon = self.ends[-1]
+        self.total = self.rows[-1][2]
 
     def at(self, step: int) -> Sums:
         """Sum up price(u) and u price(u) over u <= t, and look at step t + 1: its price and slope.
@@ -292,21 +287,17 @@ def _turn(d: int, e: int, g: int, width: int) -> int:
     """Find u in 0..width where a cubic is least, unless it is least at an end: then any.
 
     Its first difference at u is d + u e + u (u - 1) / 2 g, the second one e + u g. Where the second
-    one is negative the cubic is concave and least at an end of that part; where it is not, the
-    first difference never falls, and the cubic is least where that ceases to be negative.
+    one is negative the cubic is concave: least at an end of that part. Where it is not, the first
+    one never falls, and the cubic is least where that ceases to be negative, in low..high.
     """
-    first, last = 0, width - 1  # where the second difference is not negative
+    low, high = 0, width
     if g > 0:
-        first = min(max(-(e // g), 0), last)
-    elif g < 0:
-        last = min(max(e // -g, -1), last)
-    elif e < 0:
-        last = -1
-
-    low, high = first, last + 1  # halved until they meet
-    for _ in range((high - low).bit_length()):
+        low = min(max(-(e // g), 0), width)
+    if g < 0:
+        high = min(max(e // -g + 1, 0), width)
+    for _ in range(width.bit_length()):  # halved until they meet
         u = (low + high) // 2
-        if u < high and d + u * e + u * (u - 1) // 2 * g < 0:
+        if d + u * e + u * (u - 1) // 2 * g < 0:
             low = u + 1
         else:
             high = u
@@ -393,39 +384,38 @@ def _left(
     requests: list[Request], skipped: Any, block_size: int, budget: int, log: "_Log"
 ) -> list[Request]:
     """Leave out the requests that the certificate leaves out, which no schedule can serve."""
-    positions = _items(skipped, "skipped", log)
-    before = -1
-    for i in positions:
+    out: list[int] = []
+    for i in _items(skipped, "skipped", log):
+        before = out[-1] if out else -1
         if type(i) is not int or not before < i < len(requests):
             text = f"{_show(i)} is none of the positions after {before}"
             log.add(Kind.FORM, f"skipped: {text}, of {len(requests)} requests")
-            return requests
-        before = i
+            break
+        out.append(i)
         if requests[i].s + block_size - 1 + requests[i].o <= budget:
             log.add(Kind.BACKLOG, f"request {_show(requests[i].name)} is left out, but it fits")
-    out = set(positions)
-    return [request for i, request in enumerate(requests) if i not in out]
+    left_out = set(out)
+    return [request for i, request in enumerate(requests) if i not in left_out]
 
 
-def _document(certificate: Any, log: "_Log") -> dict[str, Any]:
-    """Take a certificate that has the keys of one."""
+def _document(certificate: Any, log: "_Log") -> dict[str, Any] | None:
+    """Take what has the keys of a certificate."""
     if type(certificate) is not dict:
         log.add(Kind.FORM, f"it is {_show(certificate)}, not an object")
-        return {}
+        return None
+    keys = _KEYS | _PROOFS["tree" in certificate]
+    faults = [f"the key {key!r} is missing" for key in sorted(keys - set(certificate))]
+    unknown = [key for key in certificate if key not in keys | _MORE_KEYS]
+    faults += [f"a certificate has no key {_show(key)}" for key in unknown]
     if certificate.get("schema") != SCHEMA:
-        log.add(Kind.FORM, f"its schema is {_show(certificate.get('schema'))}, not {SCHEMA!r}")
-    proof = _PROOFS["tree" in certificate]
-    for key in sorted((_KEYS | proof) - set(certificate)):
-        log.add(Kind.FORM, f"the key {key!r} is missing")
-    for key in certificate:
-        if key not in _KEYS | _MORE_KEYS | proof:
-            log.add(Kind.FORM, f"there is no key {_show(key)} in such a certificate")
-    return certificate
+        faults.append(f"its schema is {_show(certificate.get('schema'))}, not {SCHEMA!r}")
+    for fault in faults:
+        log.add(Kind.FORM, fault)
+    return None if faults else certificate
 
 
-def _whole(document: dict[str, Any], key: str, log: "_Log") -> int:
-    """Take an integer of at least 1; a key that is left out counts as 1."""
-    value = document.get(key, 1)
+def _whole(value: Any, key: str, log: "_Log") -> int:
+    """Take an integer of at least 1."""
     if type(value) is int and value > 0:
         return value
     log.add(Kind.FORM, f"{key} is {_show(value)}, not an integer of at least 1")
@@ -446,7 +436,7 @@ def _recorded(value: Any, log: "_Log") -> Fraction:
     if match is not None and len(value) < _MOST_DIGITS and int(match[2]):
         return Fraction(int(match[1]), int(match[2]))
     log.add(Kind.FORM, f'bound is {_show(value)}, not a fraction "p/q"')
-    return Fraction(0)
+    return Fraction()
 
 
 def _pieces(value: Any, where: str, log: "_Log") -> list[Piece]:
@@ -495,10 +485,14 @@ class _Log:
             self.kept.append(Violation(kind, message))
 
 
+def _fraction(value: Fraction) -> str:
+    return f"{_show(value.numerator)}/{_show(value.denominator)}"
+
+
 def _show(value: object) -> str:
     """One short line for any value, also for those that cannot be printed."""
     if type(value) is int and value.bit_length() > 200:
         return f"an integer of {value.bit_length()} bits"
-    if type(value) in (bool, int, float, str, Fraction):
+    if type(value) in (bool, int, float, str):
         return repr(value)[:70]
     return f"a {type(value).__name__}"

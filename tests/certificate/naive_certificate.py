@@ -40,7 +40,7 @@ def naive_bound(requests: Sequence[tuple[int, int, int]], document: dict[str, An
 
     def leaf(prices: dict[int, Fraction], windows: list[Window]) -> Fraction:
         horizon = max(prices, default=0)
-        total = -budget * sum(prices.values(), Fraction(0))
+        total = Fraction(-budget) * sum(prices.values(), Fraction(0))
         for (s, o, a), (low, high) in zip(left, windows, strict=True):
             last = max(horizon, low) if high is None else high
             total += min(

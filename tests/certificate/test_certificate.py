@@ -24,8 +24,8 @@ from sortedf.lp import Prices, price_bound
 
 def ask(instance: Instance, document: Any, **options: Any) -> Report:
     """Check a certificate against an instance."""
-    columns = (instance.prompt_tokens, instance.output_tokens, instance.release)
-    return check(*(c.tolist() for c in columns), document, ids=instance.ids, **options)
+    s, o, a = instance.prompt_tokens, instance.output_tokens, instance.release
+    return check(s.tolist(), o.tolist(), a.tolist(), document, ids=instance.ids, **options)
 
 
 def least_latency(instance: Instance) -> int:
@@ -188,27 +188,26 @@ def test_whatever_is_changed_in_a_certificate_is_found(make: Any) -> None:
 def test_whatever_is_changed_in_the_backlog_is_found(make: Any) -> None:
     """Another length, release, name or order of the requests is another backlog."""
     instance, document = make()
-    columns = [
-        instance.prompt_tokens.tolist(),
-        instance.output_tokens.tolist(),
-        instance.release.tolist(),
-    ]
+    s, o, a = (
+        column.tolist()
+        for column in (instance.prompt_tokens, instance.output_tokens, instance.release)
+    )
     ids = list(instance.ids)
     # Those that are left out are in no plan, and in no hash.
     planned = [i for i in range(len(ids)) if i not in document.get("skipped", [])]
-    assert check(*columns, document, ids=ids).ok
-    for column in columns:
+    assert check(s, o, a, document, ids=ids).ok
+    for column in (s, o, a):
         for i in planned:
             for change in (1, -1, 50):
                 column[i] += change
-                assert not check(*columns, document, ids=ids).ok
+                assert not check(s, o, a, document, ids=ids).ok
                 column[i] -= change
     for i in planned:
-        assert not check(*columns, document, ids=[*ids[:i], "z", *ids[i + 1 :]]).ok
-        shorter = [column[:i] + column[i + 1 :] for column in (*columns, ids)]
-        assert not check(*shorter[:3], document, ids=shorter[3]).ok
-    turned = [column[::-1] for column in (*columns, ids)]
-    assert not check(*turned[:3], document, ids=turned[3]).ok
+        assert not check(s, o, a, document, ids=[*ids[:i], "z", *ids[i + 1 :]]).ok
+        less = [j for j in range(len(ids)) if j != i]
+        fewer = [[column[j] for j in less] for column in (s, o, a, ids)]
+        assert not check(fewer[0], fewer[1], fewer[2], document, ids=fewer[3]).ok
+    assert not check(s[::-1], o[::-1], a[::-1], document, ids=ids[::-1]).ok
 
 
 def test_the_budget_has_to_be_the_one_asked_for() -> None:

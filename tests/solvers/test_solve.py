@@ -199,6 +199,7 @@ def test_every_plan_comes_with_a_bound() -> None:
     assert result.bound_kind is BoundKind.CERTIFIED
     assert result.proof is not None
     assert result.proof.value == result.lower_bound_exact
+    assert result.lower_bound is not None
     assert result.gap == result.total_latency / result.lower_bound - 1
     assert plan(backlog, solver="mcsf").lower_bound is None
 
