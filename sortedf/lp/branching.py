@@ -162,7 +162,7 @@ class Branching:
                     self.tree.grow(parent.place, places, (parent.request, parent.at))
                 yield Step(self._exact(least), np.argsort(mean, kind="stable"), self._only)
                 self._only = None
-        yield Step(Fraction(self.value), np.argsort(mean, kind="stable"))
+        yield Step(Fraction(self.value), np.argsort(mean, kind="stable"), self._only)
 
     def _trimmed(
         self, low: IntArray, high: IntArray, prices: IntArray
