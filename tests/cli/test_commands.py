@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from running import document, program, run
 
 import sortedf
 from sortedf.cli.main import main
@@ -27,25 +28,6 @@ def backlog(tmp_path: Path) -> Path:
     path = tmp_path / "backlog.csv"
     path.write_text(BACKLOG)
     return path
-
-
-Run = tuple[int, str, str]
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> Run:
-    """Run a command line in this process; gives exit code, stdout and stderr."""
-    code = main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    assert "Traceback" not in err
-    return code, out, err
-
-
-def document(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    """Run a command with --json and read the one document that it prints."""
-    code, out, err = run(capsys, *arguments, "--json")
-    assert code == 0, err
-    result: dict[str, Any] = json.loads(out)
-    return result
 
 
 def test_compare_without_backlog_plans_the_example(capsys: pytest.CaptureFixture[str]) -> None:
@@ -371,14 +353,6 @@ def test_arrivals_are_honoured(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     )
     assert document(capsys, "solve", path, "--kv-tokens", 99)["makespan"] == 10
     assert document(capsys, "solve", path, "--kv-tokens", 99, "--arrivals")["makespan"] == 28
-
-
-def program(*arguments: object, **kwargs: Any) -> subprocess.CompletedProcess[str]:
-    """Run the program as a process of its own."""
-    command = [sys.executable, "-c", "from sortedf.cli.main import run; run()"]
-    return subprocess.run(
-        [*command, *map(str, arguments)], capture_output=True, text=True, check=False, **kwargs
-    )
 
 
 def test_the_program_as_a_process() -> None:
