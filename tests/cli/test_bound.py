@@ -244,6 +244,7 @@ def test_a_bound_that_does_not_hold_is_not_shown(
     capsys: pytest.CaptureFixture[str], backlog: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the checker finds another bound than the method, the command fails with 6."""
+
     def boasting(*arguments: Any, **options: Any) -> Any:
         prices, value = ascent.ascend(*arguments, **options)
         return prices, value + 1
