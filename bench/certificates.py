@@ -3,8 +3,8 @@
     python bench/certificates.py [FOLDER] [--seconds 30]
 
 FOLDER holds backlogs NAME.csv. Prices of the 2,000 requests of the mix on grids of 200 and of 4,000
-linear pieces (those without a price are left out), of 10,000 and 100,000 requests with the default grid, and the tree of 50 requests,
-grown for `--seconds` at most from a plan of `improve`.
+linear pieces (those without a price are left out), of 10,000 and 100,000 requests with the default
+grid, and the tree of 50 requests, grown for `--seconds` at most from a plan of `improve`.
 """
 
 from __future__ import annotations

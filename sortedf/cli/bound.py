@@ -13,9 +13,12 @@ from sortedf.cli.console import Console
 from sortedf.errors import OptionError, VerificationError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from fractions import Fraction
+
     from sortedf.lp import Bound
     from sortedf.model import Instance
-    from sortedf.solvers import Stop
+    from sortedf.solvers import MaxSeconds, Progress, Stop
 
 MOST_CHECKED = 3_000_000
 """Kinds of requests times pieces of prices up to which a proof is checked at once, in seconds."""
@@ -24,6 +27,9 @@ UNCHECKED = "certificate, not checked"
 
 SHARE_FOR_PLAN = 0.2
 """Of the time limit, for the plan that branching starts from."""
+
+SHOW_SECONDS = 0.5
+"""Between two looks at how far a search is."""
 
 
 @options.grouped
@@ -57,14 +63,16 @@ def bound(
     loaded = options.load_backlog(given, reading, console)
     instance = loaded.instance.in_blocks(given.block_size)
     names = find_methods(method, instance, limited=stop is not None)
+    if stop is not None:
+        stop.share(0)  # starts the clock
     found: list[Bound] = []
     rows: list[dict[str, Any]] = []
     interrupted = False
     try:
         for name in names:
-            with console.status(f"bounding {len(instance):,} requests: {name}"):
+            with console.search(f"bounding {len(instance):,} requests: {name}") as report:
                 begin = time.perf_counter()
-                found.append(_find(name, instance, stop))
+                found.append(_find(name, instance, stop, report))
                 seconds = time.perf_counter() - begin
             with console.status(f"checking the bound by {name}"):
                 row = _checked(found[-1], loaded.instance, given.block_size)
@@ -104,16 +112,30 @@ def bound(
         raise typer.Exit(130)
 
 
-def _find(name: str, instance: Instance, stop: Stop | None) -> Bound:
+def _find(
+    name: str, instance: Instance, stop: MaxSeconds | None, report: Callable[[Progress], None]
+) -> Bound:
     """Run one method; within a time limit a search finds the plan that branching starts from."""
-    from sortedf.lp.bounds import METHODS
-    from sortedf.solvers import MaxSeconds, solve
+    from sortedf.lp.bounds import BRANCHING_STEPS, METHODS
+    from sortedf.solvers import MaxIterations, MaxSeconds, Progress, solve
 
     start = None
-    if isinstance(stop, MaxSeconds) and name == "branching":
+    asked: Stop | None = stop
+    if name == "branching" and stop is None:
+        asked = MaxIterations(BRANCHING_STEPS)
+    elif name == "branching" and stop is not None:
         limit = MaxSeconds(SHARE_FOR_PLAN * stop.seconds)
-        start = solve(instance, solver="improve", stop=limit).schedule
-    return METHODS[name].find(instance, start=start, stop=stop)
+        start = solve(instance, solver="improve", stop=limit, report=report).schedule
+    shown = 0.0
+
+    def watch(iterations: int, best: int, value: Fraction | None) -> object:
+        nonlocal shown
+        if time.monotonic() >= shown + SHOW_SECONDS:
+            shown = time.monotonic()
+            report(Progress(iterations, best, value))
+        return asked and asked(iterations, best, value)
+
+    return METHODS[name].find(instance, start=start, stop=watch)
 
 
 def _checked(bound: Bound, instance: Instance, block_size: int) -> dict[str, Any]:

@@ -71,7 +71,7 @@ class Console:
                 if progress.bound is not None and progress.bound > 0:
                     parts += [
                         f"bound {ceil(progress.bound):,}",
-                        f"gap {progress.best / progress.bound - 1:.2%}",
+                        f"gap {float(progress.best / progress.bound) - 1:.2%}",
                     ]
                 rate = progress.iterations / max(1e-3, time.monotonic() - begin)
                 status.update(", ".join([*parts, f"{rate:,.1f} iterations a second"]))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,3 +38,26 @@ def program(*arguments: object, **kwargs: Any) -> subprocess.CompletedProcess[st
     return subprocess.run(
         [*command, *map(str, arguments)], capture_output=True, text=True, check=False, **kwargs
     )
+
+
+def on_terminal(out: Path, *arguments: object) -> tuple[int, bytes]:
+    """Run the program with stderr on a terminal and stdout in a file; exit code, what was drawn."""
+    import pty
+
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-c", "from sortedf.cli.main import run; run()"]
+    with out.open("wb") as stdout:
+        process = subprocess.Popen([*command, *map(str, arguments)], stdout=stdout, stderr=follower)
+        os.close(follower)
+        drawn = b""
+        while True:
+            try:
+                part = os.read(leader, 4096)
+            except OSError:  # Linux: the other end has been closed
+                break
+            if not part:
+                break
+            drawn += part
+        code = process.wait()
+    os.close(leader)
+    return code, drawn
