@@ -32,7 +32,7 @@ Answer = tuple[bool, float, float]
 
 def horizon_of(instance: Instance) -> int:
     """Makespan of the best list schedule plus the longest output."""
-    best = sortedf.solve(instance, solver="auto")
+    best = sortedf.solve(instance, solver="auto", bound=False)
     return best.makespan + int(instance.output_tokens.max())
 
 

@@ -37,7 +37,7 @@ def results(
     found = []
     for seed in [0] if solver.deterministic else range(seeds):
         stop = MaxSeconds(seconds) if solver.anytime else None
-        found.append(sortedf.solve(backlog, solver=solver.name, seed=seed, stop=stop))
+        found.append(sortedf.solve(backlog, solver=solver.name, seed=seed, stop=stop, bound=False))
     return found
 
 
@@ -45,7 +45,8 @@ def ratios(folder: Path | None) -> None:
     """Print the paper's ratios of mean latency beside ours."""
     backlog = load(folder, *PAPER_INSTANCE)
     for (worse, better), paper in PAPER.items():
-        ours = [sortedf.solve(backlog, solver=s).total_latency for s in (worse, better)]
+        pair = [sortedf.solve(backlog, solver=s, bound=False) for s in (worse, better)]
+        ours = [result.total_latency for result in pair]
         ratio = ours[0] / ours[1]
         print(f"{worse} / {better} on {PAPER_INSTANCE[0]}: {ratio:.2f} (paper: {paper})")
 

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sortedf import verify
+    from sortedf import certificate, verify
     from sortedf.errors import (
         Fault,
         InfeasibleError,
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
         example,
         generate,
         read_backlog,
+        read_certificate,
         read_plan,
         write_backlog,
+        write_certificate,
         write_plan,
     )
     from sortedf.model import Instance, Request, Result, Schedule, Status, StopReason
@@ -48,9 +50,11 @@ _HOMES = {
     "example": "instances",
     "generate": "instances",
     "read_backlog": "instances",
+    "read_certificate": "instances",
     "read_plan": "instances",
     "solve": "solvers",
     "write_backlog": "instances",
+    "write_certificate": "instances",
     "write_plan": "instances",
 }
 
@@ -69,13 +73,16 @@ __all__ = [
     "StopReason",
     "VerificationError",
     "__version__",
+    "certificate",
     "example",
     "generate",
     "read_backlog",
+    "read_certificate",
     "read_plan",
     "solve",
     "verify",
     "write_backlog",
+    "write_certificate",
     "write_plan",
 ]
 
@@ -83,8 +90,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(f"sortedf.{_HOMES[name]}"), name)
-    if name == "verify":
-        return import_module("sortedf.verify")
+    if name in ("certificate", "verify"):
+        return import_module(f"sortedf.{name}")
     raise AttributeError(f"module 'sortedf' has no attribute {name!r}")
 
 

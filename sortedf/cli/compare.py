@@ -11,29 +11,26 @@ from sortedf.cli.console import Console
 from sortedf.errors import OptionError
 
 
+@options.grouped
 def compare(
-    backlog: options.Backlog = None,
-    kv_tokens: options.KvTokens = None,
+    given: options.Backlog,
+    reading: options.Reading,
     solvers: Annotated[
         str, typer.Option(metavar="A,B,...", help="Solvers by name, or fast, or all.")
     ] = "fast",
     time_limit: options.TimeLimit = None,
     lookahead: options.Lookahead = None,
     seed: options.Seed = 0,
-    block_size: options.BlockSize = 1,
-    arrivals: options.Arrivals = False,
-    tokenizer: options.Tokenizer = None,
-    prompt_tokens: options.PromptTokens = None,
-    output_tokens: options.OutputTokens = None,
-    skip_bad_lines: options.SkipBadLines = False,
-    skip_oversized: options.SkipOversized = False,
+    no_bound: options.NoBound = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Plan a backlog with several solvers.
 
-    Each plan is verified; times and latencies stand beside each other.
+    Each plan is verified; times and latencies stand beside each other, and how far each plan is
+    from the best one at most.
     """
+    from sortedf.lp import Bound, lower_bounds
     from sortedf.solvers import MaxSeconds, find_solvers, solve
 
     entries = find_solvers(solvers)
@@ -46,18 +43,7 @@ def compare(
     if seed and all(entry.deterministic for entry in entries):
         raise OptionError(f"none of {solvers} takes --seed")
     console = Console(quiet=quiet)
-    loaded = options.load_backlog(
-        backlog,
-        kv_tokens,
-        console,
-        block_size=block_size,
-        skip_oversized=skip_oversized,
-        arrivals=arrivals,
-        skip_bad_lines=skip_bad_lines,
-        tokenizer=tokenizer,
-        prompt_tokens=prompt_tokens,
-        output_tokens=output_tokens,
-    )
+    loaded = options.load_backlog(given, reading, console)
     if solvers in ("fast", "all"):
         n = len(loaded.instance)
         taken = [
@@ -72,7 +58,11 @@ def compare(
         entry.check_instance(loaded.instance)
     rows = []
     interrupted = False
+    bounds: list[Bound] = []  # once for all
     try:
+        if not no_bound:
+            with console.status("bounding"):
+                bounds = lower_bounds(loaded.instance.in_blocks(given.block_size))
         for entry in console.track(entries, "planning", len(entries)):
             chosen: dict[str, Any] = {}
             if lookahead is not None and "lookahead" in entry.options:
@@ -81,7 +71,13 @@ def compare(
                 chosen["stop"] = MaxSeconds(time_limit)
             if not entry.deterministic:
                 chosen["seed"] = seed
-            result = solve(loaded.instance, solver=entry.name, block_size=block_size, **chosen)
+            result = solve(
+                loaded.instance,
+                solver=entry.name,
+                block_size=given.block_size,
+                bound=bounds,
+                **chosen,
+            )
             rows.append(result.to_dict())
             if result.stop_reason == "interrupted":
                 interrupted = True

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from sortedf import __version__, errors
-from sortedf.cli import compare, generate, kv_budget, report, solve, verify
+from sortedf.cli import bound, compare, generate, kv_budget, report, solve, verify
 
 app = typer.Typer(
     name="sortedf",
@@ -22,7 +22,14 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (solve.solve, compare.compare, verify.verify, report.report, generate.generate):
+for command in (
+    solve.solve,
+    compare.compare,
+    bound.bound,
+    verify.verify,
+    report.report,
+    generate.generate,
+):
     app.command()(command)
 app.command("kv-budget")(kv_budget.kv_budget)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_type_hints
 
 import typer
 
@@ -37,7 +40,7 @@ def quantity(flag: str, parse: Callable[[str], int], metavar: str, help: str) ->
     return typer.Option(flag, parser=parsed(parse), metavar=metavar, help=help)
 
 
-Backlog = Annotated[
+BacklogFile = Annotated[
     str | None,
     typer.Argument(
         metavar="BACKLOG",
@@ -89,11 +92,74 @@ Lookahead = Annotated[
 ]
 TimeLimit = Annotated[
     float | None,
-    typer.Option(metavar="S", help="Seconds that a searching solver gets.", show_default=False),
+    typer.Option(metavar="S", help="Seconds that a search gets.", show_default=False),
 ]
 Seed = Annotated[int, typer.Option(min=0, metavar="K", help="Seed of what is drawn at random.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes on stderr.")]
+
+
+NoBound = Annotated[
+    bool, typer.Option("--no-bound", help="Leave a plan without the lower bound of its backlog.")
+]
+CertificateFile = Annotated[
+    str | None,
+    typer.Option(
+        "--certificate",
+        metavar="FILE",
+        help="Certificate of the bound; - is stdout.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a backlog is read: options of :func:`sortedf.read_backlog`."""
+
+    arrivals: Arrivals = False
+    tokenizer: Tokenizer = None
+    prompt_tokens: PromptTokens = None
+    output_tokens: OutputTokens = None
+    skip_bad_lines: SkipBadLines = False
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """A backlog to plan, or the packaged example, and its budget."""
+
+    backlog: BacklogFile = None
+    kv_tokens: KvTokens = None
+    block_size: BlockSize = 1
+    skip_oversized: SkipOversized = False
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Let each parameter of a command that is one of the above stand for its options."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    parameters = []
+    for parameter in inspect.signature(command).parameters.values():
+        options = [(parameter.name, parameter.default, hints[parameter.name])]
+        if group := groups.get(parameter.name):
+            own = get_type_hints(group, include_extras=True)
+            options = [(field.name, field.default, own[field.name]) for field in fields(group)]
+        parameters += [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+            )
+            for name, default, annotation in options
+        ]
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        command(**values)
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
 
 
 def same_file(one: str | None, other: str | None) -> bool:
@@ -104,22 +170,25 @@ def same_file(one: str | None, other: str | None) -> bool:
         return False
 
 
+def refuse_same_file(backlog: str | None, written: str | None, flag: str) -> None:
+    """Refuse, as an :class:`OptionError`, to write over the backlog."""
+    if None not in (backlog, written) and same_file(backlog, written):
+        raise OptionError(f"{flag} {written} is the backlog itself; choose another name")
+
+
 class Loaded(NamedTuple):
     """A backlog ready to plan, and the oversized requests left out: (position, request)."""
 
     instance: Instance
     skipped: list[tuple[int, Request]]
 
+    @property
+    def positions(self) -> list[int]:
+        """Where in the backlog the requests stood that are left out."""
+        return [index for index, _ in self.skipped]
 
-def load_backlog(
-    backlog: str | None,
-    kv_tokens: int | None,
-    console: Console,
-    *,
-    block_size: int = 1,
-    skip_oversized: bool = False,
-    **reading: Any,
-) -> Loaded:
+
+def load_backlog(given: Backlog, reading: Reading, console: Console) -> Loaded:
     """Read a backlog (or the packaged example) for planning; leave oversized requests out if asked.
 
     Raises
@@ -137,10 +206,11 @@ def load_backlog(
     from sortedf.instances import example, read_backlog
     from sortedf.solvers import oversized_requests
 
-    if backlog == reading.get("output_tokens") == "-":
+    backlog, kv_tokens, block_size = given.backlog, given.kv_tokens, given.block_size
+    if backlog == reading.output_tokens == "-":
         raise OptionError("BACKLOG and --output-tokens cannot both be stdin")
     if backlog is None:
-        if any(reading.values()):
+        if reading != Reading():
             raise OptionError("the packaged example takes no reading options; name a BACKLOG")
         instance = example()
         if kv_tokens is not None:
@@ -153,7 +223,9 @@ def load_backlog(
         raise OptionError("--kv-tokens is missing: the KV budget in tokens (see sortedf kv-budget)")
     else:
         with console.status(f"reading {backlog}"):
-            instance = read_backlog(backlog, kv_tokens=kv_tokens, note=console.note, **reading)
+            instance = read_backlog(
+                backlog, kv_tokens=kv_tokens, note=console.note, **asdict(reading)
+            )
     try:
         planned = instance.in_blocks(block_size)
     except InvalidRequestError as error:
@@ -164,7 +236,7 @@ def load_backlog(
     infeasible = InfeasibleError(oversized, planned.kv_tokens, block_size)
     if len(oversized) == len(instance):
         raise infeasible
-    if not skip_oversized:
+    if not given.skip_oversized:
         console.note("no schedule can serve these; --skip-oversized leaves them out:")
         raise infeasible
     for line in str(infeasible).splitlines():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from math import ceil
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,10 +11,14 @@ from sortedf.cli import options
 from sortedf.cli.console import Console
 from sortedf.errors import OptionError
 
+if TYPE_CHECKING:
+    from sortedf.model import Result
 
+
+@options.grouped
 def solve(
-    backlog: options.Backlog = None,
-    kv_tokens: options.KvTokens = None,
+    given: options.Backlog,
+    reading: options.Reading,
     solver: Annotated[
         str, typer.Option(metavar="NAME", help="auto, fcfs, mcsf, size, svf, svf-1bit, ...")
     ] = "auto",
@@ -26,28 +31,26 @@ def solve(
         ),
     ] = None,
     seed: options.Seed = 0,
-    block_size: options.BlockSize = 1,
-    arrivals: options.Arrivals = False,
-    tokenizer: options.Tokenizer = None,
-    prompt_tokens: options.PromptTokens = None,
-    output_tokens: options.OutputTokens = None,
-    skip_bad_lines: options.SkipBadLines = False,
-    skip_oversized: options.SkipOversized = False,
+    no_bound: options.NoBound = False,
     output: Annotated[
         str | None,
         typer.Option("-o", "--output", metavar="PLAN", help="Plan: .json, .jsonl; - is stdout."),
     ] = None,
+    certificate: options.CertificateFile = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Plan a backlog with one solver.
 
-    The plan is verified before it is shown; -o writes it to a file.
+    The plan is verified before it is shown; -o writes it to a file. Its distance from the best plan
+    is at most the gap to the lower bound.
     """
-    if output == "-" and json:
-        raise OptionError("-o - and --json both want stdout; leave one out")
-    if None not in (output, backlog) and options.same_file(output, backlog):
-        raise OptionError(f"-o {output} is the backlog itself; choose another name for the plan")
+    if [output, certificate, "-" if json else None].count("-") > 1:
+        raise OptionError("-o -, --certificate - and --json all want stdout; leave one alone")
+    options.refuse_same_file(given.backlog, output, "-o")
+    options.refuse_same_file(given.backlog, certificate, "--certificate")
+    if certificate is not None and no_bound:
+        raise OptionError("--certificate is of the bound, which --no-bound leaves out")
     from sortedf import solvers
 
     chosen: dict[str, Any] = {}
@@ -62,25 +65,15 @@ def solve(
     if time_limit is not None:
         entry.check_stop(solvers.MaxSeconds(time_limit))
     console = Console(quiet=quiet)
-    loaded = options.load_backlog(
-        backlog,
-        kv_tokens,
-        console,
-        block_size=block_size,
-        skip_oversized=skip_oversized,
-        arrivals=arrivals,
-        skip_bad_lines=skip_bad_lines,
-        tokenizer=tokenizer,
-        prompt_tokens=prompt_tokens,
-        output_tokens=output_tokens,
-    )
+    loaded = options.load_backlog(given, reading, console)
     with console.search(f"planning {len(loaded.instance):,} requests with {solver}") as report:
         result = solvers.solve(
             loaded.instance,
             solver=solver,
             stop=None if time_limit is None else solvers.MaxSeconds(time_limit),
             seed=seed,
-            block_size=block_size,
+            block_size=given.block_size,
+            bound=not no_bound,
             report=report,
             **chosen,
         )
@@ -91,16 +84,41 @@ def solve(
             write_plan(result, output, skipped=loaded.skipped)
         if output != "-":
             console.note(f"plan written to {output}")
+    if certificate is not None:
+        _write_certificate(result, certificate, loaded, console)
     row = result.to_dict() | {"skipped": len(loaded.skipped)}
     if json:
         console.json(row)
-    elif output != "-":
+    elif "-" not in (output, certificate):
         from sortedf.report import tables
 
         console.show(tables.result(row))
     if result.stop_reason == "interrupted":
         console.note("this is the best plan so far")
         raise typer.Exit(130)
+
+
+def _write_certificate(result: Result, path: str, loaded: options.Loaded, console: Console) -> None:
+    """Write what proves the bound of a result; where that is no certificate, prices instead."""
+    from sortedf.instances import new_certificate, write_certificate
+    from sortedf.lp.bounds import prices_bound
+
+    proof = result.proof
+    if proof is None:
+        with console.status("bounding by prices"):
+            proof = prices_bound(loaded.instance.in_blocks(result.block_size))
+    if result.lower_bound_exact is not None and ceil(proof.value) < ceil(result.lower_bound_exact):
+        console.note(
+            f"the certificate proves {ceil(proof.value):,}; the rest up to {result.lower_bound:,} "
+            "is by a formula or a full search, which have none"
+        )
+    certificate = new_certificate(
+        loaded.instance, proof, block_size=result.block_size, skipped=loaded.positions
+    )
+    with console.status(f"writing {path}"):
+        write_certificate(certificate, path)
+    if path != "-":
+        console.note(f"certificate written to {path}")
 
 
 def _numbers(text: str) -> tuple[float, float, float]:

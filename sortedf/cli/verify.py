@@ -1,8 +1,9 @@
-"""`sortedf verify`: whether a plan is what it says."""
+"""`sortedf verify`: whether a plan, or the certificate of a bound, is what it says."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,51 +11,91 @@ from sortedf.cli import options
 from sortedf.cli.console import Console
 from sortedf.errors import SHOWN_FAULTS, OptionError
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
+    from sortedf.instances import Source
+
+
+@options.grouped
 def verify(
-    plan: Annotated[str, typer.Argument(metavar="PLAN", help="Plan file; - is stdin.")],
+    file: Annotated[
+        str, typer.Argument(metavar="PLAN|CERTIFICATE", help="The file to check; - is stdin.")
+    ],
+    reading: options.Reading,
     backlog: Annotated[
         str | None,
-        typer.Argument(metavar="BACKLOG", help="The backlog that was planned.", show_default=False),
+        typer.Argument(metavar="BACKLOG", help="The backlog that it is of.", show_default=False),
     ] = None,
-    arrivals: options.Arrivals = False,
-    tokenizer: options.Tokenizer = None,
-    prompt_tokens: options.PromptTokens = None,
-    output_tokens: options.OutputTokens = None,
-    skip_bad_lines: options.SkipBadLines = False,
+    kv_tokens: options.KvTokens = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Check a plan, by its backlog if given.
+    """Check a plan, by its backlog if given, or recompute a certified bound from its backlog.
 
-    The checker is independent of the solvers. Exit code 6 if anything is wrong. Give the options
-    with which the backlog was read for the plan.
+    The checkers are independent of the solvers. Exit code 6 if anything is wrong. Give the options
+    with which the backlog was read. --kv-tokens is the budget that the file has to be for; left
+    out, its own.
     """
+    from sortedf.instances import is_certificate, open_source
+
+    if backlog is None and reading != options.Reading():
+        raise OptionError("reading options are for a BACKLOG, and none is named")
+    if backlog == file == "-":
+        raise OptionError("the file to check and BACKLOG cannot both be stdin")
+    console = Console(quiet=quiet)
+    with console.status(f"reading {file}"):
+        source = open_source(file)
+    certified = is_certificate(source)
+    if certified:
+        if backlog is None:
+            raise OptionError("a certificate is checked by its BACKLOG; name it, too")
+        document, faults, total = _certificate(source, backlog, reading, kv_tokens, console)
+    else:
+        document, faults, total = _plan(source, backlog, reading, kv_tokens, console)
+    document = {"certificate" if certified else "plan": file, "backlog": backlog} | document
+    if json:
+        console.json(document)
+    elif not total:
+        from sortedf.report import tables
+
+        table = tables.verified_certificate if certified else tables.verified_plan
+        console.show(table(document))
+    if not total:
+        return
+    for line in faults[:SHOWN_FAULTS]:
+        typer.echo(f"{file}: {line}", err=True)
+    if total > SHOWN_FAULTS:
+        typer.echo(f"{file}: {total} violations in all", err=True)
+    raise typer.Exit(6)
+
+
+Checked = tuple[dict[str, Any], "Sequence[str]", int]
+"""The document of the command, what is wrong in words, and how much is wrong in all."""
+
+
+def _plan(
+    source: Source,
+    backlog: str | None,
+    reading: options.Reading,
+    kv_tokens: int | None,
+    console: Console,
+) -> Checked:
     from sortedf.instances import read_backlog, read_plan
     from sortedf.solvers import check_plan
 
-    reading: dict[str, Any] = {
-        "arrivals": arrivals,
-        "tokenizer": tokenizer,
-        "prompt_tokens": prompt_tokens,
-        "output_tokens": output_tokens,
-        "skip_bad_lines": skip_bad_lines,
-    }
-    if backlog is None and any(reading.values()):
-        raise OptionError("reading options are for a BACKLOG, and none is named")
-    if backlog == plan == "-":
-        raise OptionError("PLAN and BACKLOG cannot both be stdin")
-    console = Console(quiet=quiet)
-    with console.status(f"reading {plan}"):
-        planned = read_plan(plan)
+    planned = read_plan(source)
     instance = None
     if backlog is not None:
         with console.status(f"reading {backlog}"):
             instance = read_backlog(
-                backlog, kv_tokens=planned.kv_tokens, note=console.note, **reading
+                backlog, kv_tokens=planned.kv_tokens, note=console.note, **asdict(reading)
             )
     with console.status(f"verifying {len(planned.starts):,} requests"):
         check = check_plan(planned, instance)
+    mismatches = list(check.mismatches)
+    if kv_tokens not in (None, planned.kv_tokens):
+        mismatches.append(f"the plan is for {planned.kv_tokens} tokens, not {kv_tokens}")
     report = check.report
     violations = [
         {
@@ -67,10 +108,9 @@ def verify(
         }
         for violation in report.violations
     ]
+    total = report.total + len(mismatches)
     document = {
-        "plan": plan,
-        "backlog": backlog,
-        "verified": check.ok,
+        "verified": not total,
         "n": len(planned.starts),
         "skipped": len(planned.skipped),
         "kv_tokens": planned.kv_tokens,
@@ -81,21 +121,50 @@ def verify(
         "peak_kv_tokens": report.peak,
         "violations_in_all": report.total,
         "violations": violations,
-        "mismatches": list(check.mismatches),
+        "mismatches": mismatches,
         "instance_sha256": planned.instance_sha256,
     }
-    if json:
-        console.json(document)
-    elif check.ok:
-        from sortedf.report import tables
+    return document, [*mismatches, *map(str, report.violations)], total
 
-        console.show(tables.verified_plan(document))
-    if check.ok:
-        return
-    lines = [*check.mismatches, *map(str, report.violations)]
-    count = report.total + len(check.mismatches)
-    for line in lines[:SHOWN_FAULTS]:
-        typer.echo(f"{plan}: {line}", err=True)
-    if count > SHOWN_FAULTS:
-        typer.echo(f"{plan}: {count} violations in all", err=True)
-    raise typer.Exit(6)
+
+def _certificate(
+    source: Source, backlog: str, reading: options.Reading, kv_tokens: int | None, console: Console
+) -> Checked:
+    from math import ceil
+
+    from sortedf import certificate
+    from sortedf.instances import read_backlog, read_certificate
+
+    recorded = read_certificate(source)
+    with console.status(f"reading {backlog}"):
+        instance = read_backlog(backlog, kv_tokens=1, note=console.note, **asdict(reading))
+    with console.status(f"recomputing the bound of {len(instance):,} requests"):
+        report = certificate.check(
+            instance.prompt_tokens.tolist(),
+            instance.output_tokens.tolist(),
+            instance.release.tolist(),
+            recorded,
+            kv_tokens=kv_tokens,
+            ids=instance.ids,
+        )
+    bound = report.bound
+    document = {
+        "verified": report.ok,
+        "n": len(instance) - len(recorded.get("skipped", [])),
+        "skipped": len(recorded.get("skipped", [])),
+        "kv_tokens": recorded["kv_tokens"],
+        "block_size": recorded.get("block_size", 1),
+        "lower_bound": None if bound is None else ceil(bound),
+        "lower_bound_exact": None if bound is None else f"{bound.numerator}/{bound.denominator}",
+        "recorded_bound": recorded["bound"],
+        "horizon": report.horizon,
+        "pieces": report.pieces,
+        "leaves": report.leaves,
+        "violations_in_all": report.total,
+        "violations": [
+            {"kind": violation.kind, "message": violation.message}
+            for violation in report.violations
+        ],
+        "instance_sha256": recorded["instance_sha256"],
+    }
+    return document, list(map(str, report.violations)), report.total

@@ -5,7 +5,7 @@ For any prices lambda_t >= 0 of a token-step and windows low_i <= p_i <= high_i,
     sum_i min_window [p + o_i + sum_{k=1..o_i} lambda_{p+k} (s_i + k)] - M sum_t lambda_t
 
 is a lower bound on the sum of completions of every schedule whose starts lie in the windows (the
-price bound of ``docs/model.md``, restricted). Prices are zero beyond their last step T, and a
+price bound of ``docs/bounds.md``, restricted). Prices are zero beyond their last step T, and a
 window that ends at T stands for all later starts too, since those cost more. Prices are integers
 over a common ``scale``, so that the bound is exact.
 """
@@ -143,26 +143,27 @@ def shrink(
     prices: IntArray,
     scale: int,
     slack: int,
-) -> bool:
+) -> int:
     """Cut starts off both ends of each window that cost over ``slack`` (scaled) above the least.
 
-    With slack = (value to beat - 1) scale - bound no better schedule is lost. Returns whether a
-    window changed. An end at the last step T is kept unless T itself costs too much: it stands for
-    the later starts, which cost more still.
+    With slack = (value to beat - 1) scale - bound no better schedule is lost. Returns how much
+    above the least of its window the cheapest start is that was cut off, at least; the largest
+    integer if none was. An end at the last step T is kept unless T itself costs too much: it stands
+    for the later starts, which cost more still.
     """
     steps = len(prices)
     total = np.empty(steps, np.int64)
     moment = np.empty(steps, np.int64)
     costs = np.empty(steps, np.int64)
     sum_prices(prices, total, moment)
-    changed = False
+    excess = np.iinfo(np.int64).max
     for i in range(len(prompt)):
         costs_of(i, prompt, output, low, high, total, moment, scale, costs)
         least = costs[low[i] : high[i] + 1].min()
         while costs[low[i]] > least + slack:
+            excess = min(excess, costs[low[i]] - least)
             low[i] += 1
-            changed = True
         while costs[high[i]] > least + slack:
+            excess = min(excess, costs[high[i]] - least)
             high[i] -= 1
-            changed = True
-    return changed
+    return excess

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -96,6 +96,15 @@ class Prices:
             m = last - first + 1
             total += numerator * m + slope * (m * (m - 1) // 2)
         return Fraction(total, self.denominator)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the keys of a certificate; pieces without a price are left out."""
+        pieces = [
+            [first, last, numerator, slope] if slope else [first, last, numerator]
+            for first, last, numerator, slope in self.pieces()
+            if numerator or slope
+        ]
+        return {"denominator": self.denominator, "prices": pieces}
 
 
 class Grid(NamedTuple):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from math import ceil
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -42,6 +42,17 @@ class BoundKind(StrEnum):
     CLAIMED = "claimed"
 
 
+class Proof(Protocol):
+    """What proves a lower bound to others; ``sortedf.lp.Bound`` is one."""
+
+    @property
+    def value(self) -> Fraction:
+        """The bound that is proved."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the keys of a certificate that prove it; see ``docs/formats.md``."""
+
+
 @dataclass(frozen=True)
 class Result:
     """A verified schedule and its account.
@@ -60,6 +71,9 @@ class Result:
         Wall time of the solver, verification left out.
     lower_bound_exact, bound_kind
         A proven lower bound on the total latency (exact rational); ``None`` when there is none.
+    proof
+        What a certificate of a lower bound is made of, of ``lower_bound_exact`` or, where that
+        needs none (a formula, a full search), of one below; ``None`` when there is none.
     """
 
     instance: Instance
@@ -75,6 +89,7 @@ class Result:
     lower_bound_exact: Fraction | None = None
     bound_kind: BoundKind | None = None
     verified: bool = False
+    proof: Proof | None = field(default=None, compare=False, repr=False)
 
     @property
     def total_latency(self) -> int:

@@ -6,11 +6,13 @@ import hashlib
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
+from sortedf import certificate
 from sortedf.errors import Fault, InputError, VerificationError
-from sortedf.instances import Source
+from sortedf.instances import Source, read_certificate
 from sortedf.lp import Prices, ascend, lower_bound, price_bound
 from sortedf.model import Instance
-from sortedf.report.certificate import read_certificate
 
 
 @dataclass(frozen=True)
@@ -45,31 +47,50 @@ def find_proof(planned: Instance) -> Proof:
 
 
 def proof_from(source: Source, instance: Instance, planned: Instance) -> Proof:
-    """Take the prices of a certificate for an instance, and what they prove for it in blocks.
+    """Take the proof of a certificate for an instance, and what it proves for it in blocks.
 
-    Prices prove a bound for any instance. That of the certificate, for the plain budget, is
-    recomputed to see that it is right; then they are taken for ``planned``, the instance in blocks.
+    The certificate is checked as it stands. Prices prove a bound for any instance and are taken for
+    ``planned``, the instance in blocks; a tree has to be one for that, and prices are found beside.
 
     Raises
     ------
     InputError
-        If the file is no certificate, or one of another backlog or budget.
+        If the file is no certificate, or one of another backlog, budget or block size.
     VerificationError
-        If its prices do not prove what it claims.
+        If it does not prove what it claims.
     """
-    found = read_certificate(source)
-    if found.instance_sha256 != instance.sha256:
-        raise InputError(
-            [Fault(source.name, None, "the certificate is of another backlog than the plans")]
-        )
-    if found.kv_tokens != instance.kv_tokens:
-        message = f"the certificate is for {found.kv_tokens} tokens, the plans {instance.kv_tokens}"
-        raise InputError([Fault(source.name, None, message)])
-    true = price_bound(instance, found.prices)
-    if true != found.bound:
-        raise VerificationError(
-            [f"{source.name}: the bound is recorded as {found.bound}, its prices prove {true}"]
-        )
-    value = true if planned is instance else price_bound(planned, found.prices)
+    recorded = read_certificate(source)
+    block_size = recorded.get("block_size", 1)
+    if recorded["instance_sha256"] != instance.sha256:
+        raise _fault(source, "the certificate is of another backlog than the plans")
+    if recorded["kv_tokens"] != instance.kv_tokens:
+        budgets = f"{recorded['kv_tokens']} tokens, the plans {instance.kv_tokens}"
+        raise _fault(source, f"the certificate is for {budgets}")
+    if "tree" in recorded and instance.in_blocks(block_size) != planned:
+        raise _fault(source, f"the tree is for blocks of {block_size}, the plans for others")
+    report = certificate.check(
+        instance.prompt_tokens.tolist(),
+        instance.output_tokens.tolist(),
+        instance.release.tolist(),
+        {key: value for key, value in recorded.items() if key != "skipped"},
+        ids=instance.ids,
+    )
+    if not report.ok or report.bound is None:
+        raise VerificationError([f"{source.name}: {v}" for v in report.violations], report.total)
     digest = hashlib.sha256(source.data).hexdigest()
-    return Proof(value, "prices", found.prices, value, source.name, digest)
+    if "tree" in recorded:
+        prices, value = ascend(planned)
+        best = max(report.bound, value)
+        return Proof(best, "branching", prices, value, source.name, digest)
+    rows = np.array([[*row, 0][:4] for row in recorded["prices"]], object).reshape(-1, 4)
+    try:
+        first, last, numerator, slope = rows.T.astype(np.int64)
+        prices = Prices(first, last, numerator, slope, recorded["denominator"])
+    except (OverflowError, ValueError) as error:
+        raise _fault(source, f"its prices cannot be drawn: {error}") from None
+    value = price_bound(planned, prices)
+    return Proof(value, "prices", prices, value, source.name, digest)
+
+
+def _fault(source: Source, message: str) -> InputError:
+    return InputError([Fault(source.name, None, message)])

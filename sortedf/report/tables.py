@@ -8,8 +8,8 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-WIDE = 125
-"""Columns that the whole comparison takes."""
+WIDE, WIDE_WITH_BOUND = 125, 145
+"""Columns that the whole comparison takes, without and with a lower bound."""
 
 
 def comparison(rows: Sequence[Mapping[str, Any]], width: int = 160) -> Table:
@@ -17,7 +17,8 @@ def comparison(rows: Sequence[Mapping[str, Any]], width: int = 160) -> Table:
 
     ``rows`` are the objects of :meth:`sortedf.Result.to_dict`. Latencies and makespan are in steps;
     ``x best`` is the total latency over the least one here. On fewer than ``WIDE`` columns the
-    total latency, the makespan and P50 are left out: no number is ever cut.
+    total latency, the makespan and P50 are left out, and the bound and P99 if there is a gap to
+    show: no number is ever cut.
     """
     first = rows[0]
     table = Table(
@@ -42,8 +43,9 @@ def comparison(rows: Sequence[Mapping[str, Any]], width: int = 160) -> Table:
         "seconds": lambda row: f"{row['seconds']:.3f}",
         "verified": lambda row: _yes(row["verified"]),
     }
-    hidden = set() if width >= WIDE else {"P50", "makespan", "total latency"}
-    hidden |= set() if bounded else {"bound", "gap"}
+    hidden = set() if bounded else {"bound", "gap"}
+    if width < (WIDE_WITH_BOUND if bounded else WIDE):
+        hidden |= {"P50", "makespan", "total latency", *({"bound", "P99"} if bounded else ())}
     shown = [heading for heading in columns if heading not in hidden]
     for heading in shown:
         left = heading in ("solver", "verified")
@@ -102,6 +104,57 @@ def verified_plan(check: Mapping[str, Any]) -> Table:
     )
 
 
+def verified_certificate(check: Mapping[str, Any]) -> Table:
+    """Show a bound that was recomputed, from the document of ``sortedf verify --json``."""
+    return facts(
+        f"{check['certificate']} holds for {check['backlog']}",
+        [
+            ("requests", f"{check['n']:,}"),
+            *([("left out", f"{check['skipped']:,}")] if check["skipped"] else []),
+            ("KV budget", f"{check['kv_tokens']:,} tokens"),
+            *([("block size", f"{check['block_size']} tokens")] if check["block_size"] > 1 else []),
+            ("total latency at least", f"{check['lower_bound']:,} steps"),
+            ("exactly", _fraction(check["lower_bound_exact"])),
+            ("prices", f"{check['pieces']:,} pieces up to step {check['horizon']:,}"),
+            *([("leaves of the tree", f"{check['leaves']:,}")] if check["leaves"] > 1 else []),
+            ("verified", _yes(check["verified"])),
+        ],
+    )
+
+
+def bounds(document: Mapping[str, Any], width: int = 160) -> Table:
+    """Lower bounds beside each other, from the document of ``sortedf bound --json``.
+
+    On fewer than ``WIDE`` columns the exact fractions, the horizon and the leaves are left out.
+    """
+    best = document["lower_bound"]
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        title=f"{document['n']:,} requests, KV budget {document['kv_tokens']:,} tokens"
+        + (f" in blocks of {document['block_size']}" if document["block_size"] > 1 else ""),
+        caption="no plan has a total latency below its bound, steps",
+    )
+    columns: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        "method": lambda row: row["method"],
+        "bound": lambda row: f"{row['lower_bound']:,}",
+        "of best": lambda row: f"{row['lower_bound'] / best:.4f}",
+        "exactly": lambda row: _fraction(row["lower_bound_exact"]),
+        "horizon": lambda row: "" if row["horizon"] is None else f"{row['horizon']:,}",
+        "pieces": lambda row: "" if row["pieces"] is None else f"{row['pieces']:,}",
+        "leaves": lambda row: "" if row["leaves"] is None else f"{row['leaves']:,}",
+        "seconds": lambda row: f"{row['seconds']:.2f}",
+        "proof": lambda row: row["proof"],
+    }
+    hidden = set() if width >= WIDE else {"exactly", "horizon", "leaves"}
+    shown = [heading for heading in columns if heading not in hidden]
+    for heading in shown:
+        left = heading in ("method", "proof")
+        table.add_column(heading, justify="left" if left else "right", overflow="fold")
+    for row in document["rows"]:
+        table.add_row(*(columns[heading](row) for heading in shown))
+    return table
+
+
 def kv_budget(budget: Mapping[str, Any]) -> Table:
     """Show the sum that ends in a KV budget, from the document of ``sortedf kv-budget --json``."""
     table = Table(box=box.SIMPLE_HEAD, title="KV budget of one GPU")
@@ -112,6 +165,11 @@ def kv_budget(budget: Mapping[str, Any]) -> Table:
     for step in budget["steps"]:
         table.add_row(step["label"], f"{step['value']:,}", step["unit"], step["how"])
     return table
+
+
+def _fraction(text: str) -> str:
+    """Shorten a fraction that has too many digits for a table; it is exact in the JSON."""
+    return text if len(text) <= 36 else f"{text[:16]}...{text[-16:]}"
 
 
 def _yes(value: bool) -> str:

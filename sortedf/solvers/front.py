@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import ceil
 from typing import Any
 
 import sortedf
 from sortedf.errors import InfeasibleError, VerificationError, whole_number
-from sortedf.model import Instance, Result, Schedule, Status
+from sortedf.lp.bounds import Bound, best_of, best_proof, lower_bounds
+from sortedf.model import Instance, Result, Schedule, Status, StopReason
 from sortedf.model.result import BoundKind
 from sortedf.solvers.registry import find_solver
-from sortedf.solvers.solver import Progress, compile_kernels
+from sortedf.solvers.solver import Planned, Progress, compile_kernels
 from sortedf.solvers.stop import MaxSeconds, Stop
 from sortedf.verify import verify
 
@@ -27,6 +28,7 @@ def solve(
     stop: Stop | None = None,
     seed: int = 0,
     block_size: int = 1,
+    bound: bool | Sequence[Bound] = True,
     report: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> Result:
@@ -46,6 +48,10 @@ def solve(
     block_size
         Plan safely for an engine that stores KV in blocks of this many tokens: each sequence is
         taken ``block_size - 1`` tokens larger, the budget rounded down to whole blocks.
+    bound
+        Whether a solver that brings no lower bound gets one: the best closed form or the prices of
+        :func:`sortedf.lp.lower_bound`, a second or two of work. Or bounds that are known, of this
+        instance in these blocks.
     report
         Called by an anytime solver now and then with how far it is.
     options
@@ -88,6 +94,8 @@ def solve(
     found = entry.plan(planned, seed, **options)
     seconds = time.perf_counter() - begin
     total_latency = verified_latency(planned, found.schedule)
+    if bound and found.stop_reason is not StopReason.INTERRUPTED:
+        found = _with_bound(found, planned, stop, None if bound is True else bound)
     if found.bound is not None and found.bound > total_latency:
         text = f"the lower bound {found.bound} is above the total latency {total_latency}"
         raise VerificationError([text])
@@ -106,7 +114,29 @@ def solve(
         lower_bound_exact=found.bound,
         bound_kind=found.bound_kind,
         verified=True,
+        proof=found.proof,
     )
+
+
+def _with_bound(
+    found: Planned, instance: Instance, stop: Stop | None, known: Sequence[Bound] | None
+) -> Planned:
+    """Add a lower bound to what a solver found, unless it brings a better one of its own.
+
+    It is the best one known or, if none is and the solver brings none, by formulas and prices. A
+    time limit that is used up leaves time for first prices only. Ctrl-C leaves it without.
+    """
+    if known is None:
+        if found.bound is not None:
+            return found
+        try:
+            known = lower_bounds(instance, stop=stop and (lambda *_: stop.share(0) >= 1.0))
+        except KeyboardInterrupt:
+            return found._replace(stop_reason=StopReason.INTERRUPTED)
+    best = best_of(known).value
+    if found.bound is not None and found.bound >= best:
+        return found
+    return found._replace(bound=best, bound_kind=BoundKind.CERTIFIED, proof=best_proof(known))
 
 
 def oversized_requests(instance: Instance, block_size: int = 1) -> list[tuple[int, str, int]]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from sortedf.errors import OptionError, whole_number
 from sortedf.model import Instance, Schedule, StopReason
-from sortedf.model.result import BoundKind
+from sortedf.model.result import BoundKind, Proof
 from sortedf.solvers.stop import MaxIterations
 
 
@@ -19,7 +19,8 @@ class Planned(NamedTuple):
     """What a solver hands back: a schedule, not yet verified, and what is known of it.
 
     ``bound`` is a lower bound on the total latency of every schedule, of the given kind; a solver
-    that has searched everything hands the value of its schedule as an exhaustive bound.
+    that has searched everything hands the value of its schedule as an exhaustive bound. ``proof``
+    is what a certificate can be made of.
     """
 
     schedule: Schedule
@@ -27,6 +28,7 @@ class Planned(NamedTuple):
     stop_reason: StopReason = StopReason.FINISHED
     bound: Fraction | None = None
     bound_kind: BoundKind | None = None
+    proof: Proof | None = None
 
 
 class Progress(NamedTuple):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from running import document, on_terminal, program, run
 
 import sortedf
 from sortedf.cli.main import main
@@ -27,25 +28,6 @@ def backlog(tmp_path: Path) -> Path:
     path = tmp_path / "backlog.csv"
     path.write_text(BACKLOG)
     return path
-
-
-Run = tuple[int, str, str]
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> Run:
-    """Run a command line in this process; gives exit code, stdout and stderr."""
-    code = main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    assert "Traceback" not in err
-    return code, out, err
-
-
-def document(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    """Run a command with --json and read the one document that it prints."""
-    code, out, err = run(capsys, *arguments, "--json")
-    assert code == 0, err
-    result: dict[str, Any] = json.loads(out)
-    return result
 
 
 def test_compare_without_backlog_plans_the_example(capsys: pytest.CaptureFixture[str]) -> None:
@@ -377,14 +359,6 @@ def test_arrivals_are_honoured(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert document(capsys, "solve", path, "--kv-tokens", 99, "--arrivals")["makespan"] == 28
 
 
-def program(*arguments: object, **kwargs: Any) -> subprocess.CompletedProcess[str]:
-    """Run the program as a process of its own."""
-    command = [sys.executable, "-c", "from sortedf.cli.main import run; run()"]
-    return subprocess.run(
-        [*command, *map(str, arguments)], capture_output=True, text=True, check=False, **kwargs
-    )
-
-
 def test_the_program_as_a_process() -> None:
     """Piped, the program prints one JSON document, reads stdin, and returns the exit codes."""
     done = program("generate", "mix", "-n", 30, "--seed", 1)
@@ -410,27 +384,25 @@ def test_help_loads_nothing_heavy() -> None:
 @pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are POSIX")
 def test_json_stays_one_document_under_a_progress_bar(tmp_path: Path) -> None:
     """With stderr on a terminal, where progress is drawn, stdout is still one JSON document."""
-    import pty
-
-    leader, follower = pty.openpty()
-    command = [sys.executable, "-c", "from sortedf.cli.main import run; run()", "compare", "--json"]
-    out = tmp_path / "out"
-    with out.open("wb") as stdout:
-        process = subprocess.Popen(command, stdout=stdout, stderr=follower)
-        os.close(follower)
-        drawn = b""
-        while True:
-            try:
-                part = os.read(leader, 4096)
-            except OSError:  # Linux: the other end has been closed
-                break
-            if not part:
-                break
-            drawn += part
-        assert process.wait() == 0
-    os.close(leader)
+    code, drawn = on_terminal(tmp_path / "out", "compare", "--json")
+    assert code == 0
     assert b"planning" in drawn
-    assert len(json.loads(out.read_text())["rows"]) == len(find_solvers("fast"))
+    rows = json.loads((tmp_path / "out").read_text())["rows"]
+    assert len(rows) == len(find_solvers("fast"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are POSIX")
+@pytest.mark.parametrize("command", ["solve", "bound"])
+def test_searches_show_how_far_they_are(tmp_path: Path, command: str) -> None:
+    """On a terminal a search shows its best value, the bound and the gap between them."""
+    path = tmp_path / "b.csv"
+    sortedf.write_backlog(sortedf.generate("mix", 40, seed=7, kv_tokens=12_000), path)
+    arguments = [command, path, "--kv-tokens", "12k", "--time-limit", "4", "--json"]
+    code, drawn = on_terminal(tmp_path / "out", *arguments)
+    assert code == 0
+    for word in (b"best ", b"bound ", b"gap ", b"iterations a second"):
+        assert word in drawn
+    assert json.loads((tmp_path / "out").read_text())["n"] == 40
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")

@@ -178,6 +178,14 @@ def test_branching_ends_with_the_value() -> None:
     assert max(bounds) <= best
 
 
+def test_the_one_schedule_that_the_root_leaves_is_handed_over() -> None:
+    """Where the first cuts leave a single schedule, better than any known, it is not lost."""
+    instance = Instance([1], [1], 2)
+    steps = list(Branching(instance, np.array([1]), 2).steps())
+    assert steps[-1].only is not None
+    assert steps[-1].only.tolist() == [0]
+
+
 def test_a_better_schedule_must_be_better() -> None:
     """The account takes only improvements, and never a bound above its value."""
     instance = Instance([1, 1], [2, 3], 4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import random
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,14 @@ from sortedf import (
     VerificationError,
     solve,
 )
+from sortedf.lp import Bound, lower_bound, lower_bounds
 from sortedf.model.result import BoundKind
 from sortedf.solvers import MaxIterations, MaxSeconds, find_solvers, registry
 from sortedf.solvers.in_order import schedule_paced
 from sortedf.solvers.solver import Planned, Solver, compile_kernels
 from sortedf.verify import verify
 
+plan = partial(solve, bound=False)
 SIMPLE = ("fcfs", "mcsf", "size", "svf", "svf-1bit", "longest")
 TABLE = [
     ("mix8020-50-s0", 16492, (14070, 9310, 8923, 8699)),
@@ -45,7 +48,7 @@ def test_totals_of_an_independent_implementation(
 ) -> None:
     """Strict list scheduling reproduces the total latencies that another program found."""
     backlog = sortedf.read_backlog(shared / "instances" / f"{name}.csv", kv_tokens=kv_tokens)
-    found = [solve(backlog, solver=s).total_latency for s in ("fcfs", "mcsf", "size", "svf")]
+    found = [plan(backlog, solver=s).total_latency for s in ("fcfs", "mcsf", "size", "svf")]
     assert tuple(found) == totals
 
 
@@ -59,7 +62,7 @@ def test_no_schedule_beats_a_known_lower_bound(shared: Path) -> None:
         for entry in find_solvers("fast"):
             if not entry.supports(backlog):
                 continue
-            assert solve(backlog, solver=entry.name).total_latency >= int(row["lower_bound"])
+            assert plan(backlog, solver=entry.name).total_latency >= int(row["lower_bound"])
 
 
 requests = st.lists(
@@ -74,7 +77,7 @@ def test_plans_in_blocks_never_need_more_blocks(
 ) -> None:
     """A plan for blocks, counted block by block at every step, stays within them."""
     s, o, a = (list(column) for column in zip(*rows, strict=True))
-    starts = solve(Instance(s, o, 96, release=a), block_size=block_size).schedule.starts.tolist()
+    starts = plan(Instance(s, o, 96, release=a), block_size=block_size).schedule.starts.tolist()
     for step in range(1, max(p + k for p, k in zip(starts, o, strict=True)) + 1):
         held = [s[i] + step - p for i, p in enumerate(starts) if p < step <= p + o[i]]
         assert sum(-(-tokens // block_size) for tokens in held) <= 96 // block_size
@@ -83,8 +86,8 @@ def test_plans_in_blocks_never_need_more_blocks(
 def test_auto_is_the_best_of_the_simple_orders() -> None:
     """On mixed lengths `auto` equals the best deterministic order, and names it."""
     backlog = sortedf.example()
-    auto = solve(backlog)
-    others = {e.name: solve(backlog, solver=e.name) for e in find_solvers("fast")}
+    auto = plan(backlog)
+    others = {e.name: plan(backlog, solver=e.name) for e in find_solvers("fast")}
     best = min((r.total_latency, name) for name, r in others.items() if name in SIMPLE)
     assert (auto.total_latency, auto.parameters["chosen"]) == best
 
@@ -167,13 +170,13 @@ def test_unknown_names_and_options_are_refused() -> None:
 def test_options_are_used_and_recorded() -> None:
     """Proxies, lookahead and seed change the plan and stand in the result."""
     backlog = sortedf.example()
-    plain = solve(backlog, solver="svf-1bit")
-    given_proxies = solve(backlog, solver="svf-1bit", proxies=(30, 10, 300), lookahead=4)
+    plain = plan(backlog, solver="svf-1bit")
+    given_proxies = plan(backlog, solver="svf-1bit", proxies=(30, 10, 300), lookahead=4)
     assert given_proxies.parameters == {"lookahead": 4, "proxies": [30, 10, 300]}
     assert given_proxies.schedule != plain.schedule
     assert (
-        solve(backlog, solver="random", seed=1).schedule
-        != solve(backlog, solver="random", seed=2).schedule
+        plan(backlog, solver="random", seed=1).schedule
+        != plan(backlog, solver="random", seed=2).schedule
     )
 
 
@@ -235,7 +238,7 @@ def test_senseless_limits_are_refused(seconds: float) -> None:
 def test_result_is_plain_data() -> None:
     """The result's dictionary holds every key of the design, percentiles by nearest rank."""
     backlog = Instance([1, 1, 1, 1], [1, 2, 3, 100], 1000)
-    row = solve(backlog, solver="svf").to_dict()
+    row = plan(backlog, solver="svf").to_dict()
     assert row["p50_latency"] == 2
     assert row["p95_latency"] == row["p99_latency"] == row["makespan"] == 100
     assert row["total_latency"] == 106
@@ -245,3 +248,61 @@ def test_result_is_plain_data() -> None:
         seed version instance_sha256"""
     assert set(expected.split()) <= row.keys()
     assert (row["status"], row["lower_bound"], row["verified"]) == ("feasible", None, True)
+
+
+def test_every_plan_comes_with_a_bound() -> None:
+    """A solver that brings no bound gets the best closed form or prices, and a proof."""
+    backlog = sortedf.generate("mix", 40, seed=7, kv_tokens=12_000)
+    result = solve(backlog, solver="mcsf", block_size=16)
+    padded = backlog.in_blocks(16)
+    assert result.lower_bound_exact == lower_bound(padded).value > lower_bound(backlog).value
+    assert result.bound_kind is BoundKind.CERTIFIED
+    assert result.proof is not None
+    assert result.proof.value == result.lower_bound_exact
+    assert result.lower_bound is not None
+    assert result.gap == result.total_latency / result.lower_bound - 1
+    assert plan(backlog, solver="mcsf").lower_bound is None
+
+
+def test_a_plan_at_its_bound_is_optimal() -> None:
+    """A rule whose plan reaches the bound has found the optimum, and says so."""
+    backlog = Instance([1, 1, 1, 1], [1, 2, 3, 100], 1000)
+    row = solve(backlog, solver="svf").to_dict()
+    assert (row["status"], row["lower_bound"], row["gap"]) == ("optimal", 106, 0.0)
+
+
+def test_known_bounds_are_not_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds that are handed over are used, the best one; a solver's own wins if it is better."""
+    monkeypatch.setattr("sortedf.solvers.front.lower_bounds", None)
+    backlog = sortedf.generate("synthetic", 6, seed=1)
+    known = lower_bounds(backlog, iterations=3)
+    result = solve(backlog, solver="svf", bound=known)
+    assert result.lower_bound_exact == max(bound.value for bound in known)
+    assert result.proof is known[-1]
+    exact = solve(backlog, solver="exact", stop=MaxIterations(10_000), bound=known)
+    assert exact.lower_bound_exact == exact.total_latency
+    assert exact.bound_kind is BoundKind.EXHAUSTIVE
+    best = [Bound(Fraction(exact.total_latency), "volume")]
+    early = solve(backlog, solver="exact", stop=MaxIterations(1), bound=best)
+    assert early.lower_bound_exact == exact.total_latency
+    assert early.proof is None
+
+
+def test_an_interrupted_bound_leaves_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while the bound is looked for costs the bound, not the plan."""
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sortedf.solvers.front.lower_bounds", interrupt)
+    result = solve(sortedf.example(), solver="svf")
+    assert (result.stop_reason, result.lower_bound) == ("interrupted", None)
+
+
+def test_a_limit_that_is_used_up_leaves_first_prices() -> None:
+    """Over 64 requests `exact` brings no bound; after its limit the ascent only starts."""
+    backlog = sortedf.generate("mix", 65, seed=0, kv_tokens=16_492)
+    result = solve(backlog, solver="exact", stop=MaxIterations(0))
+    quick = lower_bound(backlog, iterations=0).value
+    assert result.lower_bound_exact is not None
+    assert quick <= result.lower_bound_exact < lower_bound(backlog, iterations=300).value

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import math
 import random
 from collections.abc import Iterable
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
-from mutants import mutants
+from mutants import endless_loops, load, mutants, survivors
 from twin import inspect
 
 from sortedf import verify
@@ -60,12 +59,6 @@ def differs(module: ModuleType, case: Case) -> bool:
                 return True
     except Exception as error:  # whatever a mutant fails with
         return type(error) is not case.answer
-
-
-def load(code: CodeType) -> ModuleType:
-    module = ModuleType("mutant")
-    exec(code, module.__dict__)
-    return module
 
 
 def fixed_cases() -> Iterable[Case]:
@@ -182,29 +175,18 @@ def test_battery_passes_on_the_original(battery: list[Case]) -> None:
 
 def test_no_mutant_can_run_forever() -> None:
     """Without ``while`` and recursion there is only iteration over finite input: no time limit."""
-    tree = ast.parse(SOURCE)
-    assert not [node for node in ast.walk(tree) if isinstance(node, ast.While)]
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef):
-            names = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
-            assert function.name not in names
+    assert endless_loops(SOURCE) == []
 
 
 def test_every_mutant_dies(battery: list[Case]) -> None:
     """No change of one operator, constant, condition or statement passes the whole battery."""
-    original = load(compile(SOURCE, "verify.py", "exec"))
-    assert not any(differs(original, case) for case in battery)
-    survivors = []
-    number = 0
-    for mutant in mutants(SOURCE):
-        number += 1
-        try:
-            module = load(mutant.code)
-        except Exception:  # dead at import
-            continue
-        if not any(differs(module, case) for case in battery) and mutant.change not in EQUIVALENT:
-            survivors.append(f"line {mutant.line}: {mutant.change}")
-    assert survivors == []
+
+    def dies(module: ModuleType) -> bool:
+        return any(differs(module, case) for case in battery)
+
+    assert not dies(load(compile(SOURCE, "verify.py", "exec")))
+    found, number = survivors(SOURCE, dies, EQUIVALENT)
+    assert found == []
     assert number > 250
 
 

@@ -72,6 +72,7 @@ def plan(
         reason,
         work.bound,
         work.kind,
+        None if work.bound is None else work.proof,
     )
 
 

@@ -25,6 +25,7 @@ def by_prices(work: Work, seed: int) -> None:
     instance = work.instance
     by_annealing(work, seed + 1, ANNEALING)
     branching = Branching(instance, work.schedule.starts, work.best)
+    work.proof = branching.tree
     for number, step in enumerate(branching.steps()):
         if step.only is not None and _is_feasible(work, step.only):
             work.found(Schedule(step.only))

@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import ceil
 
 from sortedf.model import Instance, Schedule, StopReason
-from sortedf.model.result import BoundKind
+from sortedf.model.result import BoundKind, Proof
 from sortedf.solvers.solver import Progress
 from sortedf.solvers.stop import Stop
 
@@ -48,6 +48,7 @@ class Work:
         self.best = schedule.total_latency(instance)
         self.bound: Fraction | None = None
         self.kind: BoundKind | None = None
+        self.proof: Proof | None = None
         self.iterations = 0
         self._stop = stop
         self._report = report

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from sortedf.lp.bounds import Bound, lower_bound
+from sortedf.lp.bounds import Bound, best_of, best_proof, lower_bounds
 from sortedf.model import Instance, Schedule, StopReason
 from sortedf.model.result import BoundKind
 from sortedf.solvers.improve.annealing import Annealer
@@ -71,6 +71,7 @@ class Search:
         _, schedule = shortest_of_orders(instance)
         self.best = Found(schedule.total_latency(instance), schedule)
         self.bound: Bound | None = None
+        self.proof: Bound | None = None  # the best bound of prices
         self.cancelled = np.zeros(1, np.int64)  # what is 1 ends the beams
 
     def run(self) -> StopReason:
@@ -78,9 +79,10 @@ class Search:
         with ThreadPoolExecutor(self.threads) as pool:
             try:
                 self._tell()
-                self.bound = lower_bound(
+                bounds = lower_bounds(
                     self.instance, seed=self.seed, start=self.best.schedule, stop=self._priced
                 )
+                self.bound, self.proof = best_of(bounds), best_proof(bounds)
                 self._tell()
                 return self._beams(pool) or self._anneal(pool)
             except KeyboardInterrupt:
@@ -190,13 +192,14 @@ def improve(
     """Search for a short schedule for as long as it is let; see the module."""
     search = Search(instance, seed, stop, report, threads)
     reason = search.run()
-    bound = None if search.bound is None else Fraction(search.bound.value)
+    bound = None if search.bound is None else search.bound.value
     return Planned(
         search.best.schedule,
         {"iterations": search.iterations},
         reason,
         bound,
         None if bound is None else BoundKind.CERTIFIED,
+        search.proof,
     )
 
 

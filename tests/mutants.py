@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterator
-from types import CodeType
+from collections.abc import Callable, Iterator, Mapping
+from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 ORDER = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
@@ -39,6 +39,52 @@ class Mutant(NamedTuple):
     code: CodeType
 
 
+def load(code: CodeType) -> ModuleType:
+    """Run a module's code; gives the module."""
+    module = ModuleType("mutant")
+    exec(code, module.__dict__)
+    return module
+
+
+def survivors(
+    source: str, dies: Callable[[ModuleType], bool], equivalent: Mapping[str, str]
+) -> tuple[list[str], int]:
+    """List the mutants that nothing notices, those known to be equivalent apart; and count all.
+
+    ``equivalent`` holds what leaves the program what it is, with the reason: ``line  :  change``,
+    or a line, of which all changes do.
+    """
+    found = []
+    number = 0
+    lines = source.splitlines()
+    for mutant in mutants(source):
+        number += 1
+        try:
+            module = load(mutant.code)
+        except Exception:  # dead at import
+            continue
+        line = lines[mutant.line - 1].strip()
+        if not {
+            mutant.change,
+            line,
+            f"{line}  :  {mutant.change}",
+        } & equivalent.keys() and not dies(module):
+            found.append(f"line {mutant.line}: {line}  :  {mutant.change}")
+    return found, number
+
+
+def endless_loops(source: str) -> list[str]:
+    """Name what could make a mutant run forever: ``while`` loops and recursion."""
+    tree = ast.parse(source)
+    found = [f"line {node.lineno}: while" for node in ast.walk(tree) if isinstance(node, ast.While)]
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef):
+            names = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+            if function.name in names:
+                found.append(f"line {function.lineno}: {function.name}")
+    return found
+
+
 def mutants(source: str, filename: str = "mutant.py") -> Iterator[Mutant]:
     """Compile each mutant of a source, in the order of the syntax tree."""
     tree = ast.parse(source)
@@ -48,7 +94,8 @@ def mutants(source: str, filename: str = "mutant.py") -> Iterator[Mutant]:
             ast.fix_missing_locations(ast.copy_location(replacement, node))
             before, after = _text(node), _text(replacement)
             _put(parent, field, index, replacement)
-            yield Mutant(line, f"{before}  ->  {after}", compile(tree, filename, "exec"))
+            code = compile(tree, filename, "exec", dont_inherit=True)
+            yield Mutant(line, f"{before}  ->  {after}", code)
             _put(parent, field, index, node)
 
 
@@ -99,6 +146,8 @@ def _replacements(node: ast.AST) -> Iterator[ast.AST]:
             yield _changed(node, func=ast.Name("list", ast.Load()), args=[first], keywords=[])
         case ast.Call(func=ast.Name(id="abs"), args=[first]):
             yield copy.deepcopy(first)
+        case ast.Return(value=ast.Constant(value=None)):
+            yield ast.Return(ast.Constant(0))
         case ast.Return(value=value) if value is not None:
             yield ast.Return(None)
     if isinstance(node, ast.If | ast.IfExp):
