@@ -400,7 +400,7 @@ def test_searches_show_how_far_they_are(tmp_path: Path, command: str) -> None:
     arguments = [command, path, "--kv-tokens", "12k", "--time-limit", "4", "--json"]
     code, drawn = on_terminal(tmp_path / "out", *arguments)
     assert code == 0
-    for word in (b"best ", b"bound ", b"gap ", b"iterations a second"):
+    for word in (b"best ", b"bound ", b"gap ", b"/s"):
         assert word in drawn
     assert json.loads((tmp_path / "out").read_text())["n"] == 40
 
