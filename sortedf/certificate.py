@@ -34,9 +34,9 @@ from typing import Any, NamedTuple
 
 SCHEMA = "sortedf.bound/1"
 
-_KEYS = {"schema", "kv_tokens", "instance_sha256", "denominator", "bound"}
-_MORE_KEYS = {"block_size", "skipped"}
-_PROOFS = ({"prices"}, {"price_lists", "tree"})
+_KEYS = ("schema", "kv_tokens", "instance_sha256", "denominator", "bound")
+_MORE_KEYS = ("block_size", "skipped")
+_PROOFS = (("prices",), ("price_lists", "tree"))
 
 _FRACTION = re.compile("(-?[0-9]+)/([0-9]+)", re.ASCII)
 _MOST_DIGITS = 4000
@@ -403,9 +403,9 @@ def _document(certificate: Any, log: "_Log") -> dict[str, Any] | None:
     if type(certificate) is not dict:
         log.add(Kind.FORM, f"it is {_show(certificate)}, not an object")
         return None
-    keys = _KEYS | _PROOFS["tree" in certificate]
-    faults = [f"the key {key!r} is missing" for key in sorted(keys - set(certificate))]
-    unknown = [key for key in certificate if key not in keys | _MORE_KEYS]
+    keys = _KEYS + _PROOFS["tree" in certificate]
+    faults = [f"the key {key!r} is missing" for key in keys if key not in certificate]
+    unknown = [key for key in certificate if key not in keys + _MORE_KEYS]
     faults += [f"a certificate has no key {_show(key)}" for key in unknown]
     if certificate.get("schema") != SCHEMA:
         faults.append(f"its schema is {_show(certificate.get('schema'))}, not {SCHEMA!r}")

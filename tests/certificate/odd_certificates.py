@@ -174,7 +174,7 @@ def cases_of_form(plain: dict[str, Any], tree: dict[str, Any], value: Fraction) 
         {},
         *(
             ("no certificate", f"the key {key!r} is missing")
-            for key in ("bound", "denominator", "instance_sha256", "kv_tokens", "prices", "schema")
+            for key in ("schema", "kv_tokens", "instance_sha256", "denominator", "bound", "prices")
         ),
         ("no certificate", "its schema is a NoneType, not 'sortedf.bound/1'"),
     )
