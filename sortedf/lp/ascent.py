@@ -103,10 +103,7 @@ def ascend(
 
     An iteration takes O(groups x pieces) at most. Derived for this project.
     """
-    if len(instance.oversized):
-        size = instance.prompt_tokens + instance.output_tokens
-        found = [(i, instance.ids[i], int(size[i])) for i in instance.oversized.tolist()]
-        raise InfeasibleError(found, instance.kv_tokens)
+    check_sizes(instance)
     if iterations is not None and iterations < 0:
         raise OptionError(f"the number of iterations is {iterations}; it must be at least 0")
     if horizon is not None and horizon < 1:
@@ -142,6 +139,14 @@ def ascend(
     bounds = [price_bound(instance, prices) for prices in candidates]
     best = max(range(len(bounds)), key=bounds.__getitem__)
     return candidates[best], bounds[best]
+
+
+def check_sizes(instance: Instance) -> None:
+    """Refuse requests that are larger than the budget, as an :class:`InfeasibleError`."""
+    if len(instance.oversized):
+        size = instance.prompt_tokens + instance.output_tokens
+        found = [(i, instance.ids[i], int(size[i])) for i in instance.oversized.tolist()]
+        raise InfeasibleError(found, instance.kv_tokens)
 
 
 def best_in_order(instance: Instance) -> Schedule:

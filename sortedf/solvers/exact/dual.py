@@ -9,14 +9,13 @@ box around the best point. Floats throughout: they only propose where the bound 
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from sortedf.lp.highs import new_highs
 
 FloatArray = npt.NDArray[np.float64]
 Evaluate = Callable[[FloatArray], tuple[float, FloatArray]]
@@ -84,10 +83,7 @@ class _Planes:
         self.n = n
         self.infinity = highspy.kHighsInf
         self.columns = np.arange(n + 1, dtype=np.int32)
-        with _no_banner():
-            self.lp: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-            self.lp.setOptionValue("output_flag", False)
-        self.lp.setOptionValue("threads", 1)
+        self.lp: Any = new_highs()
         for _ in range(n):
             self.lp.addCol(0.0, 0.0, 0.0, 0, [], [])
         self.lp.addCol(-1.0, -self.infinity, self.infinity, 0, [], [])
@@ -104,18 +100,3 @@ class _Planes:
         self.lp.run()
         solution = np.array(self.lp.getSolution().col_value)
         return solution[: self.n], float(solution[self.n])
-
-
-@contextmanager
-def _no_banner() -> Iterator[None]:
-    """HiGHS greets on file descriptor 1, which is where data goes; let it greet nobody."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
-        os.close(nowhere)
