@@ -6,7 +6,7 @@ import gzip
 from pathlib import Path
 
 import pytest
-from brute_bounds import least_latency
+from brute_force import least_latency
 
 from sortedf import Instance
 from sortedf.errors import InfeasibleError, InputError, OptionError

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from brute_bounds import least_latency, random_instance, random_prices
+from brute_bounds import random_instance, random_prices
+from brute_force import least_latency
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
