@@ -17,6 +17,8 @@ import os, signal
 from sortedf.cli.main import run
 from sortedf.solvers.{module} import {name} as Account
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in the background
+
 def look(self, *arguments):
     limited = type(self.{stop}).__name__ == "MaxSeconds"
     if limited == {in_search} and self.iterations >= 2:
