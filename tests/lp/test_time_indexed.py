@@ -290,8 +290,9 @@ def test_nothing_on_stdout(capfd: pytest.CaptureFixture[str]) -> None:
 def test_ctrl_c_stops_the_solver(method: str) -> None:
     """SIGINT amid a solve of minutes raises KeyboardInterrupt, and the process ends by itself."""
     code = f"""
-import sys, threading, time
+import signal, sys, threading, time
 import sortedf
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in the background
 from sortedf.lp import highs, time_indexed
 instance = sortedf.generate("mix", 220, seed=0, kv_tokens=16492)
 run = highs.run
