@@ -18,6 +18,7 @@ bench-tenth: $(VENV)/.bench
 	$(BIN)/python bench/quality.py --tenth
 	$(BIN)/python bench/exact.py --tenth
 	$(BIN)/python bench/peers_exact.py -n 8 --draws 2 --seconds 6
+	$(BIN)/python bench/peers.py --tenth --seconds 40
 	$(BIN)/python bench/sorted_f.py --draws 30
 	$(BIN)/python bench/quantile_sweep.py --draws 1 --requests 1000
 
