@@ -64,6 +64,8 @@ def bound(
     instance = loaded.instance.in_blocks(given.block_size)
     names = find_methods(method, instance, limited=stop is not None)
     if stop is not None:
+        with console.status("compiling"):
+            _warm_up(names)
         stop.share(0)  # starts the clock
     found: list[Bound] = []
     rows: list[dict[str, Any]] = []
@@ -110,6 +112,19 @@ def bound(
     if interrupted:
         console.note(f"{len(rows)} of {len(names)} methods were run")
         raise typer.Exit(130)
+
+
+def _warm_up(names: list[str]) -> None:
+    """Have all kernels compiled, or loaded, before the clock starts."""
+    from sortedf.model import Instance
+    from sortedf.solvers import find_solver
+    from sortedf.solvers.solver import compile_kernels
+
+    tiny = Instance([1, 2, 1], [2, 3, 4], 6)
+    for name in names:
+        _find(name, tiny, None, lambda progress: None)
+    if "branching" in names:
+        compile_kernels(find_solver("improve"))
 
 
 def _find(
