@@ -3,6 +3,7 @@
 from sortedf.lp.ascent import ascend
 from sortedf.lp.bounds import METHODS, Bound, lower_bound, lower_bounds
 from sortedf.lp.closed_forms import mean_busy_time_bound, output_bound, volume_bound
+from sortedf.lp.cutting_plane import relax_by_planes
 from sortedf.lp.fractional import FractionalStarts
 from sortedf.lp.highs import LpStatus
 from sortedf.lp.pdlp import relax_by_pdlp
@@ -31,6 +32,7 @@ __all__ = [
     "pulp_model",
     "relax",
     "relax_by_pdlp",
+    "relax_by_planes",
     "solve_integer",
     "volume_bound",
     "write_model",

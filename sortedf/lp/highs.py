@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -99,12 +100,16 @@ def run(highs: Any, stopped: Callable[[], bool] = lambda: False) -> None:
         raise
 
 
-METHODS = {
-    # Presolve has nothing to gain here: it takes long, does not hear Ctrl-C, and turns the
-    # differences into rows on which the interior point method fails now and then.
-    "ipm": {"solver": "ipm", "run_crossover": "off", "presolve": "off"},
-    "simplex": {"solver": "simplex", "presolve": "off"},
+# Presolve has nothing to gain here, takes long and does not hear Ctrl-C.
+_SIMPLEX = {"solver": "simplex", "presolve": "off"}
+_IPM = {"solver": "ipm", "run_crossover": "off", "presolve": "off"}
+
+METHODS: dict[str, tuple[dict[str, Any], ...]] = {
+    # The interior point method stumbles over a basis now and then; other scales lead around it.
+    "ipm": (_IPM, _IPM | {"user_objective_scale": -8}, _IPM | {"user_bound_scale": 8}, _SIMPLEX),
+    "simplex": (_SIMPLEX,),
 }
+"""Options of HiGHS, tried in turn until one brings it to its end."""
 
 
 def solve_program(
@@ -114,41 +119,47 @@ def solve_program(
     integer: bool = False,
     seconds: float | None = None,
     stopped: Callable[[], bool] = lambda: False,
-    options: dict[str, Any] | None = None,
 ) -> Solution:
     """Solve a program.
 
     Parameters
     ----------
     method
-        ``ipm`` (interior point, no crossover: prices from the middle of the best ones) or
-        ``simplex`` (a vertex).
+        ``ipm`` (interior point, no crossover: prices from the middle of the best ones; where it
+        fails, the simplex method) or ``simplex`` (a vertex).
     integer
         Take the start variables as integers; the method is HiGHS's own then.
     seconds
         Time limit.
     stopped
         Asked now and then; ends the solver.
-    options
-        More options of HiGHS.
 
     Raises
     ------
     OptionError
-        If there is no such method, or HiGHS does not take an option.
+        If there is no such method, or the time limit is not above 0.
     KeyboardInterrupt
         On Ctrl-C, once HiGHS has stopped.
     """
-    import highspy
-
     if method not in METHODS:
         raise OptionError(f"there is no method {method!r}; choose from {', '.join(METHODS)}")
     if seconds is not None and not seconds > 0:
         raise OptionError(f"the time limit is {seconds} seconds; it must be above 0")
-    settings: dict[str, Any] = {} if integer else dict(METHODS[method])
-    if seconds is not None:
-        settings["time_limit"] = float(seconds)
-    highs = new_highs(**settings | (options or {}))
+    end = np.inf if seconds is None else time.monotonic() + seconds
+    for settings in ({},) if integer else METHODS[method]:
+        limit = max(end - time.monotonic(), 1e-3)
+        found = _solve(program, integer, stopped, settings | {"time_limit": limit})
+        if found.status in (LpStatus.OPTIMAL, LpStatus.STOPPED):
+            break
+    return found
+
+
+def _solve(
+    program: Program, integer: bool, stopped: Callable[[], bool], settings: dict[str, Any]
+) -> Solution:
+    import highspy
+
+    highs = new_highs(**settings)
     model = highspy.HighsLp()
     model.num_col_ = len(program.cost)
     model.num_row_ = len(program.row_lower)
@@ -170,10 +181,11 @@ def solve_program(
     run(highs, stopped)
     found = highs.getSolution()
     info = highs.getInfo()
+    value = float(info.objective_function_value)
     return Solution(
         _status(highs),
-        float(info.objective_function_value),
-        float(info.mip_dual_bound) if integer else float(info.objective_function_value),
+        value,
+        float(info.mip_dual_bound) if integer else value,
         _filled(found.col_value, len(program.cost)),
         _filled(found.col_dual, len(program.cost)),
         _filled(found.row_dual, len(program.row_lower)),

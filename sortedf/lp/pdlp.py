@@ -1,7 +1,7 @@
 """The time-indexed linear program by PDLP, the first-order method of OR-tools.
 
 It needs matrix products only, and has usable prices at any time: slow to the last digit, quick to
-something. It takes the memory rows as shares of the budget, which makes it converge far better.
+something.
 
 PDLP cannot be interrupted from Python. It runs in slices, each from the point where the last one
 ended; between them Ctrl-C and stop criteria are heard.
@@ -82,21 +82,21 @@ def relax_by_pdlp(
     T = schedule.makespan(instance) if horizon is None else horizon
     latency = schedule.total_latency(instance)
     program = by_steps(instance, T)
-    slices = _Slices(program, instance.kv_tokens, tolerance)
+    slices = _Slices(program, tolerance)
     none = np.zeros(0, np.int64)
     best = Prices(none, none, none, none, 1) if prices is None else prices
     if prices is not None:
         by_step = np.zeros(T)
         given = prices.per_step()[1 : T + 1]
         by_step[: len(given)] = given
-        slices.dual[len(program.kinds.weight) :] = -by_step * instance.kv_tokens
+        slices.dual[len(program.kinds.weight) :] = -by_step * program.unit
     bound = price_bound(instance, best)
     each = int(np.clip(SLICE_WORK // len(program.value), *SLICE))
     while slices.done < iterations and not slices.optimal:
         if stop is not None and stop(slices.done, latency, bound):
             break
         slices.go_on(min(each, iterations - slices.done))
-        found = program.prices(slices.dual, slices.dual) / instance.kv_tokens
+        found = program.prices(slices.dual, slices.dual)
         exact = rounded(instance, np.arange(T + 1), found, np.zeros(T))
         value = price_bound(instance, exact)
         if value > bound:
@@ -111,24 +111,22 @@ def relax_by_pdlp(
 class _Slices:
     """PDLP at one program: where it stands, and more iterations from there."""
 
-    def __init__(self, program: Program, kv_tokens: int, tolerance: float) -> None:
+    def __init__(self, program: Program, tolerance: float) -> None:
         from ortools.pdlp import solvers_pb2
         from ortools.pdlp.python import pdlp
         from scipy.sparse import csc_matrix
 
         rows, columns = len(program.row_lower), len(program.cost)
-        memory = np.arange(rows) >= len(program.kinds.weight)
-        scale = np.where(memory, 1.0 / kv_tokens, 1.0)
         self.pdlp = pdlp
         self.problem = pdlp.QuadraticProgram()
         self.problem.resize_and_initialize(columns, rows)
         self.problem.objective_vector = program.cost
         self.problem.variable_lower_bounds = np.zeros(columns)
         self.problem.variable_upper_bounds = program.upper
-        self.problem.constraint_lower_bounds = program.row_lower * scale
-        self.problem.constraint_upper_bounds = program.row_upper * scale
+        self.problem.constraint_lower_bounds = program.row_lower
+        self.problem.constraint_upper_bounds = program.row_upper
         self.problem.constraint_matrix = csc_matrix(
-            (program.value * scale[program.row], program.row, program.begin), (rows, columns)
+            (program.value, program.row, program.begin), (rows, columns)
         )
         self.parameters: Any = solvers_pb2.PrimalDualHybridGradientParams()
         criteria = self.parameters.termination_criteria.simple_optimality_criteria

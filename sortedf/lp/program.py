@@ -2,7 +2,7 @@
 
     least   sum (p - a + o) x[i,p]
     where   sum_p x[i,p] = how many requests are of kind i,
-            sum (s + t - p) x[i,p] <= M   over the starts that run at step t,  t = 1..T,
+            sum (s + t - p) x[i,p] / M <= 1   over the starts that run at step t,  t = 1..T,
             x >= 0,
 
 one variable for each kind of request and each start a <= p <= max(T, a).
@@ -19,13 +19,14 @@ of a list schedule suffices. Derived for this project.
 Two layouts of the same program:
 
 - :func:`by_steps`, as above: o + 1 nonzeros a variable.
-- :func:`by_differences`: memory held is a variable U_t <= M, and each row of a step is taken minus
+- :func:`by_differences`: memory held is a variable U_t <= 1, and each row of a step is taken minus
   twice the one before plus the one before that. A request started at p then appears at p + 1,
   p + 2, p + o + 1 and p + o + 2 only, so that a variable has 5 nonzeros whatever its o. Rows and
   columns are transformed, the solutions are the same. Derived for this project.
 
 The simplex and interior point methods want the differences (n = 50 of the mix: 150 s against 2 s),
-first-order methods the steps: they do not converge on sums over thousands of rows.
+first-order methods the steps: they do not converge on sums over thousands of rows. All want memory
+in shares of the budget; in tokens the interior point method fails now and then.
 """
 
 from __future__ import annotations
@@ -58,11 +59,13 @@ class Program(NamedTuple):
     """Least cost x where row_lower <= A x <= row_upper and 0 <= x <= upper; A by columns.
 
     The columns are the ``starts`` and then, by differences, the memory held at steps 1..T. The
-    rows are one a kind of request and then one a step. Steps, tokens.
+    rows are one a kind of request and then one a step. Costs are in steps, memory in units of
+    ``unit`` tokens: M, or what all requests together fill if that is less.
     """
 
     kinds: Distinct
     horizon: int
+    unit: int
     starts: Starts
     cost: FloatArray
     upper: FloatArray
@@ -78,9 +81,9 @@ class Program(NamedTuple):
         return len(self.cost) > len(self.starts.kind)
 
     def prices(self, row_duals: FloatArray, reduced_costs: FloatArray) -> FloatArray:
-        """Price of memory at steps 1..T, shape (T,), from the duals of a minimisation; >= 0."""
+        """Price of a token at steps 1..T, shape (T,), from the duals of a minimisation; >= 0."""
         duals = reduced_costs if self.differences else row_duals
-        return np.maximum(-duals[len(duals) - self.horizon :], 0.0)
+        return np.maximum(-duals[len(duals) - self.horizon :] / self.unit, 0.0)
 
 
 def longest_horizon(instance: Instance) -> int:
@@ -119,17 +122,19 @@ def by_steps(instance: Instance, horizon: int, starts: Starts | None = None) -> 
     column = np.repeat(np.arange(len(kind)), np.diff(begin))
     k = np.arange(begin[-1]) - begin[column]
     row = np.where(k == 0, kind[column], len(kinds.weight) + step[column] + k - 1)
+    unit, most = _memory(instance)
     return Program(
         kinds,
         horizon,
+        unit,
         starts,
         (step - kinds.release[kind] + o).astype(np.float64),
         np.full(len(kind), np.inf),
         begin,
         row.astype(np.int32),
-        np.where(k == 0, 1.0, s[column] + k),
+        np.where(k == 0, 1.0, (s[column] + k) / unit),
         np.append(kinds.weight, np.full(horizon, -np.inf)).astype(np.float64),
-        np.append(kinds.weight, np.full(horizon, _budget(instance))).astype(np.float64),
+        np.append(kinds.weight, np.full(horizon, most)).astype(np.float64),
     )
 
 
@@ -144,7 +149,9 @@ def by_differences(instance: Instance, horizon: int, starts: Starts | None = Non
     N, T, top = len(kind), horizon, len(kinds.weight)
     # Held: s + 1 at p + 1, then one more a step up to s + o, then nothing.
     rows = np.stack([kind, *(top + step + k for k in (0, 1, o, o + 1))], axis=1)
-    values = np.stack([np.ones(N), s + 1, -s, -(s + o + 1), s + o], axis=1)
+    unit, most = _memory(instance)
+    held = (s + 1, -s, -(s + o + 1), s + o)
+    values = np.stack([np.ones(N), *(tokens / unit for tokens in held)], axis=1)
     short = o == 1  # the second and the third are at the same step
     values[short, 2] += values[short, 3]
     values[short, 3] = 0.0
@@ -159,9 +166,10 @@ def by_differences(instance: Instance, horizon: int, starts: Starts | None = Non
     return Program(
         kinds,
         horizon,
+        unit,
         starts,
         np.append((step - kinds.release[kind] + o).astype(np.float64), np.zeros(T)),
-        np.append(np.full(N, np.inf), np.full(T, _budget(instance))),
+        np.append(np.full(N, np.inf), np.full(T, most)),
         np.append(0, np.cumsum(lengths)),
         np.append(rows[used], memory_rows[memory_used]).astype(np.int32),
         np.append(values[used], memory_values[memory_used]),
@@ -186,7 +194,7 @@ def _checked(
     return all_starts(kinds, horizon) if starts is None else starts
 
 
-def _budget(instance: Instance) -> float:
-    """M, or no limit where all requests together fill less: then memory has no price."""
+def _memory(instance: Instance) -> tuple[int, float]:
+    """Choose the unit of memory, and its limit in units: none where all requests fill less."""
     needed = int((instance.prompt_tokens + instance.output_tokens).sum())
-    return float(instance.kv_tokens) if instance.kv_tokens < needed else np.inf
+    return min(instance.kv_tokens, needed), 1.0 if instance.kv_tokens < needed else np.inf

@@ -128,9 +128,10 @@ def test_differences_add_up_to_the_memory_held() -> None:
         rows = np.zeros(kinds + T)
         np.add.at(rows, layout.row[entries], layout.value[entries])
         assert np.flatnonzero(rows[:kinds]).tolist() == [kind]
-        held = np.cumsum(np.cumsum(rows[kinds:]))
+        held = np.cumsum(np.cumsum(rows[kinds:])) * layout.unit
         s, o = int(layout.kinds.prompt_tokens[kind]), int(layout.kinds.output_tokens[kind])
-        assert held.tolist() == [s + t - p if p < t <= p + o else 0 for t in range(1, T + 1)]
+        right = [s + t - p if p < t <= p + o else 0 for t in range(1, T + 1)]
+        assert held == pytest.approx(right, abs=1e-9)
     for t in range(T):
         entries = slice(layout.begin[column + 1 + t], layout.begin[column + 2 + t])
         rows = np.zeros(T)
