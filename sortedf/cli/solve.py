@@ -30,6 +30,15 @@ def solve(
             metavar="T,S,L", help="svf-1bit: outputs up to T count as S tokens, others as L."
         ),
     ] = None,
+    alpha: Annotated[
+        float | None,
+        typer.Option(
+            metavar="A",
+            help="sorted-lp, lp-swap: rank by the step by which a share A of a request has started "
+            "in the relaxation, above 0 and at most 1.",
+            show_default="rank by expected start",
+        ),
+    ] = None,
     seed: options.Seed = 0,
     no_bound: options.NoBound = False,
     output: Annotated[
@@ -58,6 +67,8 @@ def solve(
         chosen["lookahead"] = lookahead
     if proxies is not None:
         chosen["proxies"] = _numbers(proxies)
+    if alpha is not None:
+        chosen["alpha"] = alpha
     # Before a large backlog is read for nothing.
     entry = solvers.find_solver(solver)
     entry.check_options(chosen)

@@ -71,6 +71,11 @@ class Dual:
         self._earliest = np.empty(n, np.int64)
         self._latest = np.empty(n, np.int64)
 
+    @property
+    def cheapest(self) -> IntArray:
+        """Start of each group that the last evaluation found cheapest, shape (groups,)."""
+        return self._earliest
+
     def pieces(self, at_nodes: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Value at the first step, and slope, of each piece; shape (K,)."""
         slope = np.diff(at_nodes) / self.steps

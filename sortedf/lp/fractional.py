@@ -46,10 +46,9 @@ class FractionalStarts:
         Raises
         ------
         OptionError
-            If ``alpha`` is not above 0 and at most 1.
+            If ``alpha`` is not a number above 0 and at most 1.
         """
-        if not 0 < alpha <= 1:
-            raise OptionError(f"alpha is {alpha}; it must be above 0 and at most 1")
+        check_alpha(alpha)
         first = np.flatnonzero(np.diff(self.request, prepend=-1))
         before = np.append(0.0, np.cumsum(self.share))
         totals = np.add.reduceat(self.share, first)
@@ -59,6 +58,12 @@ class FractionalStarts:
         found = np.where(enough, np.arange(len(enough)), len(enough))
         points: IntArray = self.start[np.minimum.reduceat(found, first)]
         return points
+
+
+def check_alpha(alpha: float) -> None:
+    """Refuse what is no number above 0 and at most 1, as an :class:`OptionError`."""
+    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 < alpha <= 1:
+        raise OptionError(f"alpha is {alpha!r}; it must be a number above 0 and at most 1")
 
 
 def split(kinds: Distinct, kind: IntArray, start: IntArray, share: FloatArray) -> FractionalStarts:

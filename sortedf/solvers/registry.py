@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from sortedf.errors import OptionError
-from sortedf.solvers import auto, exact, improve, in_order, sorted_f
+from sortedf.solvers import auto, exact, improve, in_order, sorted_f, sorted_lp
 from sortedf.solvers.solver import Solver
 
 SOLVERS: dict[str, Solver] = {
@@ -14,6 +14,7 @@ SOLVERS: dict[str, Solver] = {
         *auto.SOLVERS,
         *in_order.SOLVERS,
         *sorted_f.SOLVERS,
+        *sorted_lp.SOLVERS,
         *improve.SOLVERS,
         *exact.SOLVERS,
     )
