@@ -48,7 +48,7 @@ def test_import_is_lazy() -> None:
 
 def test_root_links_lead_into_the_package() -> None:
     """The doors at the root are relative links to rooms that exist."""
-    for name in ("solvers", "instances", "lp"):
+    for name in ("solvers", "instances", "lp", "proofs_check"):
         link = ROOT / name
         assert link.is_symlink()
         assert link.readlink() == Path("sortedf") / name

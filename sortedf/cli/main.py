@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from sortedf import __version__, errors
-from sortedf.cli import bound, compare, generate, kv_budget, report, solve, verify
+from sortedf.cli import bound, compare, generate, kv_budget, prove, report, solve, verify
 
 app = typer.Typer(
     name="sortedf",
@@ -32,6 +32,7 @@ for command in (
 ):
     app.command()(command)
 app.command("kv-budget")(kv_budget.kv_budget)
+app.add_typer(prove.app)
 
 INTERRUPTED = 130
 EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (

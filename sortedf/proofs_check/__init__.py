@@ -1,0 +1,1 @@
+"""The theorems of the papers as programs: reductions, counterexamples, guarantees, worst cases."""
