@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from backlogs import known, load
 from guard import Send, run_guarded
 from models import (
     Grid,
@@ -44,7 +45,6 @@ from models import (
     list_on_grid,
 )
 from peers_table import table_of
-from prices import read_known
 from rich.console import Console
 
 import sortedf
@@ -90,7 +90,7 @@ class Case(NamedTuple):
 
     name: str
     instance: Instance
-    lower_bound: int
+    lower_bound: float
 
 
 def backlogs(folder: Path | None) -> Iterator[Case]:
@@ -100,9 +100,8 @@ def backlogs(folder: Path | None) -> Iterator[Case]:
         mix = sortedf.generate("mix", 80, seed=0, kv_tokens=16_492)
         yield Case("mix-80-s0", mix, 0)
         return
-    for name, kv_tokens, _, bound in read_known(folder):
-        path = folder / f"{name}.csv"
-        yield Case(name, sortedf.read_backlog(path, kv_tokens=kv_tokens), bound)
+    for name, kv_tokens, _, bound in known(folder):
+        yield Case(name, load(folder, name, kv_tokens), bound)
 
 
 def warm_up(solver: str) -> None:

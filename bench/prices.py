@@ -1,19 +1,21 @@
 """What the price ascent reaches, and what it takes.
 
-    python bench/prices.py [FOLDER] [--repeats 3] [--first-steps]
+    python bench/prices.py [FOLDER] [--repeats 3] [--first-steps] [--tenth]
 
-FOLDER holds backlogs NAME.csv and `known.csv` with the columns instance, kv_tokens,
-best_total_latency and lower_bound. A row each: the bound of the default ascent, its share of the
-lower bound known, its gap to the best schedule known, the best closed form, and the seconds of
-processor time of `ascend` (list schedules included, compilation not; median of the repeats) and
-of the exact evaluation. At the end copies of the largest mix: 100,000 and 1,000,000 requests.
+A row for each backlog of `bench/backlogs.py`, and for 10 and 100 copies of the largest mix (100,000
+and 1,000,000 requests): the bound of the default ascent and of the best closed form, the share of
+the long run that the better of the two is (`bench/bounds`), its gap to the best schedule known, and
+the seconds of processor time of `ascend` (list schedules included, compilation not; median of the
+repeats) and of the exact evaluation; peak memory of the process so far.
 `--first-steps` tries the first step of the fine ascent instead: the share reached by factors of the
-longest move that does not lower the bound. The exit code is 1 if a bound is above the value known.
+longest move that does not lower the bound. `--tenth` leaves out the million. The exit code is 1 if
+a bound is above the best schedule known.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -21,7 +23,8 @@ from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
-import numpy as np
+from backlogs import folder_or_none, known
+from long_bounds import backlogs, kept
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -32,7 +35,6 @@ from sortedf.lp import ascend, price_bound
 from sortedf.lp.bounds import CLOSED_FORMS
 
 T = TypeVar("T")
-LARGEST = "mix8020-10000-s0"
 FACTORS = (100, 200, 400, 700, 1000, 1400, 2000)
 
 
@@ -46,73 +48,78 @@ def timed(action: Callable[[], T], repeats: int) -> tuple[T, float]:
     return result, median(seconds)
 
 
-def read_known(folder: Path) -> list[tuple[str, int, int, int]]:
-    """Rows of known.csv: instance, KV budget, best total latency, lower bound."""
-    rows = (line.split(",") for line in (folder / "known.csv").read_text().split()[1:])
-    return [(name, int(budget), int(best), int(bound)) for name, budget, best, bound in rows]
-
-
-def row(name: str, instance: sortedf.Instance, repeats: int) -> tuple[list[str], float]:
-    """First cells of a row, and the bound."""
+def row(name: str, instance: sortedf.Instance, best: float, repeats: int) -> tuple[list[str], bool]:
+    """Cells of a row, and whether the bound is at most the best schedule known."""
     (prices, bound), seconds = timed(lambda: ascend(instance), repeats)
     _, exact = timed(lambda: price_bound(instance, prices), repeats)
-    closed = {form: float(bounded(instance)) for form, bounded in CLOSED_FORMS.items()}
-    best = max(closed, key=closed.__getitem__)
+    closed = {form: bounded(instance) for form, bounded in CLOSED_FORMS.items()}
+    form = max(closed, key=closed.__getitem__)
+    value, long_run = max(bound, closed[form]), kept(name, instance)
     cells = [
         name,
         f"{instance.kv_tokens:,}",
         f"{len(prices.first):,}",
         f"{float(bound):,.1f}",
+        f"{float(closed[form] / bound):.5f} {form}",
+        f"{float(value / long_run):.6f}" if long_run else "",
+        f"{100 * (best / float(value) - 1):.2f} %" if best < float("inf") else "",
         f"{seconds:.2f}",
         f"{exact:.3f}",
-        f"{closed[best] / float(bound):.5f} {best}",
+        f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f}",
     ]
-    return cells, float(bound)
+    return cells, value <= best
 
 
-def first_steps(folder: Path) -> None:
-    """Print the share of the known bound by factors of the longest move."""
+def first_steps(folder: Path | None) -> None:
+    """Print the share of the long run by factors of the longest move."""
     table = Table("instance", "M", *map(str, FACTORS), box=SIMPLE_HEAD)
-    for name, kv_tokens, _, known in read_known(folder):
-        instance = sortedf.read_backlog(folder / f"{name}.csv", kv_tokens=kv_tokens)
+    for name, instance in backlogs(folder):
         shares = []
         for factor in FACTORS:
             sortedf.lp.ascent.FIRST_STEP = factor
-            shares.append(f"{float(ascend(instance)[1]) / known:.6f}")
-        table.add_row(name, f"{kv_tokens:,}", *shares)
+            long_run = kept(name, instance) or 1
+            shares.append(f"{float(ascend(instance)[1] / long_run):.6f}")
+        table.add_row(name, f"{instance.kv_tokens:,}", *shares)
     Console(width=120).print(table)
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    default = Path(__file__).parents[2] / "shared" / "instances"
-    parser.add_argument("folder", nargs="?", type=Path, default=default)
+    parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--first-steps", action="store_true")
+    parser.add_argument("--tenth", action="store_true")
     options = parser.parse_args()
+    folder = folder_or_none(options.folder)
     ascend(sortedf.example(), iterations=300)
     if options.first_steps:
-        first_steps(options.folder)
+        first_steps(folder)
         return
-    faults: list[str] = []
-    right = {"justify": "right"}
+    best = {(named.name, named.kv_tokens): named.best for named in known(folder)}
     table = Table("instance", box=SIMPLE_HEAD)
-    for title in ("M", "pieces", "bound", "s", "exact s", "closed form", "of known", "gap"):
-        table.add_column(title, **right)  # type: ignore[arg-type]
-    for name, kv_tokens, best, known in read_known(options.folder):
-        instance = sortedf.read_backlog(options.folder / f"{name}.csv", kv_tokens=kv_tokens)
-        cells, bound = row(name, instance, options.repeats)
-        if bound > best:
-            faults.append(f"{name}: the bound {bound:,.1f} is above a known value, {best:,}")
-        table.add_row(*cells, f"{bound / known:.6f}", f"{100 * (best / bound - 1):.2f} %")
-    base = sortedf.read_backlog(options.folder / f"{LARGEST}.csv", kv_tokens=1)
-    for copies in (10, 100):
-        for kv_tokens in (16492, 100000):
-            lengths = np.tile(base.prompt_tokens, copies), np.tile(base.output_tokens, copies)
-            instance = sortedf.Instance(*lengths, kv_tokens)
-            table.add_row(*row(f"{LARGEST} x {copies}", instance, 1)[0], "", "")
-    Console(width=140).print(table)
+    for title in (
+        "M",
+        "pieces",
+        "bound",
+        "closed form",
+        "of long run",
+        "gap",
+        "s",
+        "exact s",
+        "GiB",
+    ):
+        table.add_column(title, justify="right")
+    faults = []
+    for name, instance in backlogs(folder):
+        if options.tenth and len(instance) > 100_000:
+            continue
+        value = best.get((name, instance.kv_tokens), float("inf"))
+        cells, holds = row(name, instance, value, 1 if options.tenth else options.repeats)
+        table.add_row(*cells)
+        if not holds:
+            faults.append(f"{name}: the bound is above a known value, {value:,}")
+    Console(width=150).print(table)
     sys.exit("\n".join(faults) or None)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,13 +81,21 @@ class Prices:
         """The last priced step T, 0 without pieces."""
         return int(self.last[-1]) if len(self.last) else 0
 
+    @property
+    def divisor(self) -> float:
+        """The denominator as a float; infinite if none is that large."""
+        try:
+            return float(self.denominator)
+        except OverflowError:
+            return inf
+
     def per_step(self) -> FloatArray:
         """Price of each step, shape (T + 1,), entry 0 unused (0.0); O(T)."""
         prices = np.zeros(self.horizon + 1)
         steps = np.arange(self.horizon + 1)
         for first, last, numerator, slope in self.pieces():
             offset = steps[: last - first + 1]
-            prices[first : last + 1] = (numerator + slope * offset) / self.denominator
+            prices[first : last + 1] = (numerator + slope * offset) / self.divisor
         return prices
 
     def total(self) -> Fraction:
@@ -218,8 +227,8 @@ def min_costs(instance: Instance, prices: Prices) -> MinCosts:
     found = MinCosts(np.empty(n), np.empty(n, np.int64), np.empty(n, np.int64))
     cheapest_starts(
         nodes,
-        value / prices.denominator,
-        slope / prices.denominator,
+        value / prices.divisor,
+        slope / prices.divisor,
         s,
         o,
         a,

@@ -21,7 +21,7 @@ def price_up_to(prices: Prices, steps: IntArray) -> FloatArray:
     piece = np.maximum(np.searchsorted(prices.first, steps, side="right") - 1, 0)
     m = np.clip(steps - prices.first[piece] + 1, 0, length[piece])
     part = prices.numerator[piece] * m + prices.slope[piece] * (m * (m - 1) / 2)
-    total: FloatArray = (before[piece] + part) / float(prices.denominator)
+    total: FloatArray = (before[piece] + part) / prices.divisor
     return total
 
 
