@@ -179,7 +179,8 @@ def test_rounding_keeps_prices_non_negative_and_near() -> None:
 def test_denominators_that_no_float_holds() -> None:
     """Prices over 2**1100 are next to nothing as floats, and exact in the bound."""
     instance = Instance([3, 2], [2, 4], 9)
-    prices = Prices([1], [20], [2**60], [0], 2**1100)
+    first, last = np.array([1]), np.array([20])
+    prices = Prices(first, last, np.array([2**60]), np.array([0]), 2**1100)
     assert 5.9 < price_bound(instance, prices) < 6
     assert prices.per_step().max() == 0.0
     assert min_costs(instance, prices).cost.tolist() == [2.0, 4.0]
