@@ -38,7 +38,9 @@ def bound(
     reading: options.Reading,
     method: Annotated[
         str,
-        typer.Option(metavar="M", help="auto, output, volume, mean-busy-time, prices, branching."),
+        typer.Option(
+            metavar="M", help="auto, output, volume, mean-busy-time, prices, planes, branching."
+        ),
     ] = "auto",
     time_limit: options.TimeLimit = None,
     certificate: options.CertificateFile = None,
@@ -132,6 +134,7 @@ def _find(
 ) -> Bound:
     """Run one method; within a time limit a search finds the plan that branching starts from."""
     from sortedf.lp.bounds import BRANCHING_STEPS, METHODS
+    from sortedf.model import StopReason
     from sortedf.solvers import MaxIterations, MaxSeconds, Progress, solve
 
     start = None
@@ -140,7 +143,11 @@ def _find(
         asked = MaxIterations(BRANCHING_STEPS)
     elif name == "branching" and stop is not None:
         limit = MaxSeconds(SHARE_FOR_PLAN * stop.seconds)
-        start = solve(instance, solver="improve", stop=limit, report=report).schedule
+        plan = solve(instance, solver="improve", bound=False, stop=limit, report=report)
+        if plan.stop_reason is StopReason.INTERRUPTED:
+            # The search ends with its best plan; Ctrl-C was meant for the bound.
+            raise KeyboardInterrupt
+        start = plan.schedule
     shown = 0.0
 
     def watch(iterations: int, best: int, value: Fraction | None) -> object:

@@ -9,7 +9,7 @@ import typer
 
 from sortedf.cli import options
 from sortedf.cli.console import Console
-from sortedf.errors import SHOWN_FAULTS, OptionError
+from sortedf.errors import SHOWN_FAULTS, Fault, InputError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ def verify(
     with which the backlog was read. --kv-tokens is the budget that the file has to be for; left
     out, its own.
     """
-    from sortedf.instances import is_certificate, open_source
+    from sortedf.instances import is_certificate, is_plan, open_source
 
     if backlog is None and reading != options.Reading():
         raise OptionError("reading options are for a BACKLOG, and none is named")
@@ -47,6 +47,9 @@ def verify(
     with console.status(f"reading {file}"):
         source = open_source(file)
     certified = is_certificate(source)
+    if not certified and not is_plan(source):
+        what = "neither a plan nor a certificate; name what solve -o or --certificate wrote"
+        raise InputError([Fault(source.name, None, what)])
     if certified:
         if backlog is None:
             raise OptionError("a certificate is checked by its BACKLOG; name it, too")

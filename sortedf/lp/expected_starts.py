@@ -92,7 +92,7 @@ def averaged_starts(
     iterations = int(np.clip(WORK // (count * pieces), *AVERAGED))
     T = prices.horizon
     nodes = quadratic_nodes(T, pieces)
-    at_nodes = prices.per_step()[np.maximum(nodes, 1)]
+    at_nodes = prices.at(np.maximum(nodes, 1))
     dual = Dual(groups, instance.kv_tokens, nodes, beyond(instance, T))
     found: list[IntArray] = []
 

@@ -98,6 +98,16 @@ class Prices:
             prices[first : last + 1] = (numerator + slope * offset) / self.divisor
         return prices
 
+    def at(self, steps: IntArray) -> FloatArray:
+        """Price of each of these steps, 0.0 beyond T; O(log K) each, however far apart they are."""
+        if not len(self.last):
+            return np.zeros(len(steps))
+        piece = np.minimum(np.searchsorted(self.last, steps), len(self.last) - 1)
+        inside = (self.first[piece] <= steps) & (steps <= self.last[piece])
+        offset = np.where(inside, steps - self.first[piece], 0)
+        prices = (self.numerator[piece] + self.slope[piece] * offset) / self.divisor
+        return np.where(inside, prices, 0.0)
+
     def total(self) -> Fraction:
         """Sum of the prices of all steps."""
         total = 0

@@ -16,6 +16,7 @@ import sortedf
 from sortedf.cli import bound as bound_command
 from sortedf.lp import ascent, bounds
 from sortedf.solvers import front
+from sortedf.solvers.improve import search
 
 BACKLOG = "id,prompt_tokens,output_tokens\na,5,3\nb,2,7\nc,9,1\nd,4,4\n"
 
@@ -276,6 +277,44 @@ def test_interrupted_bounds_are_shown(
     assert not path.exists()
     monkeypatch.setattr(bound_command, "_find", interrupt)
     assert run(capsys, *arguments)[:2] == (130, "")
+
+
+def test_ctrl_c_in_the_search_before_branching_ends_the_bound(
+    capsys: pytest.CaptureFixture[str], backlog: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search answers Ctrl-C with its best plan; branching does not go on from there."""
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bound_command, "_warm_up", lambda names: None)
+    monkeypatch.setattr(front, "compile_kernels", lambda solver: None)
+    monkeypatch.setattr(search, "lower_bounds", interrupt)
+    code, out, err = run(
+        capsys, "bound", backlog, "--kv-tokens", 12, "--method", "branching", "--time-limit", 5
+    )
+    assert code == 130
+    assert "mean-busy-time" in out
+    assert "branching" not in out
+    assert "3 of 4 methods were run" in err
+
+
+def test_help_of_bound_names_every_method(capsys: pytest.CaptureFixture[str]) -> None:
+    """What the option takes can be read from its help."""
+    _, out, _ = run(capsys, "bound", "--help")
+    assert ", ".join(bounds.METHODS) in " ".join(out.split())
+
+
+@pytest.mark.parametrize("text", ["", "[]", "3", '{"kv_tokens": 12}', '{"schema": 1}'])
+def test_verify_of_neither_plan_nor_certificate(
+    capsys: pytest.CaptureFixture[str], backlog: Path, tmp_path: Path, text: str
+) -> None:
+    """Says so, and what to name instead."""
+    path = tmp_path / "what.json"
+    path.write_text(text)
+    code, out, err = run(capsys, "verify", path, backlog)
+    assert (code, out) == (3, "")
+    assert err.startswith(f"{path}: neither a plan nor a certificate; name ")
 
 
 USAGE = [

@@ -130,10 +130,12 @@ def test_prices_by_step_and_in_all() -> None:
     """Gaps cost nothing; the sum of all steps is exact."""
     prices = Prices(np.array([2, 6]), np.array([4, 6]), np.array([9, 5]), np.array([-3, 7]), 6)
     assert prices.per_step().tolist() == [0, 0, 1.5, 1.0, 0.5, 0, 5 / 6]
+    assert prices.at(np.arange(8)).tolist() == [0, 0, 1.5, 1.0, 0.5, 0, 5 / 6, 0]
     assert prices.total() == Fraction(9 + 6 + 3 + 5, 6)
     assert prices.horizon == 6
     assert flat().horizon == 0
     assert flat().per_step().tolist() == [0.0]
+    assert flat().at(np.array([0, 1, 10**12])).tolist() == [0.0] * 3
     assert price_bound(Instance([3, 1], [2, 5], 9), flat()) == 7
 
 

@@ -46,6 +46,14 @@ def test_long_requests_in_the_way_of_many_short_ones_go_last() -> None:
     assert (result.status, result.lower_bound) == (Status.OPTIMAL, 23)
 
 
+@pytest.mark.parametrize("solver", ["sorted-lp", "lp-swap"])
+def test_releases_far_apart(solver: str) -> None:
+    """Nothing is laid out by step: a horizon of 10^12 steps takes no more memory than one of 10."""
+    backlog = Instance([10] * 4, [5] * 4, kv_tokens=20, release=[0, 10**9, 10**12, 10**12])
+    result = solve(backlog, solver=solver)
+    assert (result.total_latency, result.lower_bound) == (25, 20)
+
+
 @given(requests, st.integers(60, 120), st.sampled_from([None, 0.3, 1.0]))
 @settings(max_examples=40, deadline=None)
 def test_bounds_and_order_come_from_the_linear_program(
