@@ -10,6 +10,7 @@ import typer
 
 from sortedf.cli import options
 from sortedf.cli.console import Console
+from sortedf.cli.interrupt import Interrupt
 from sortedf.errors import OptionError, VerificationError
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ def bound(
     method: Annotated[
         str,
         typer.Option(
-            metavar="M", help="auto, output, volume, mean-busy-time, prices, planes, branching."
+            metavar="M",
+            help="auto, output, volume, mean-busy-time, packing, prices, planes, branching.",
         ),
     ] = "auto",
     time_limit: options.TimeLimit = None,
@@ -54,7 +56,7 @@ def bound(
     """
     if certificate == "-" and json:
         raise OptionError("--certificate - and --json both want stdout; leave one out")
-    options.refuse_same_file(given.backlog, certificate, "--certificate")
+    options.check_target(certificate, "--certificate", given.backlog)
     from sortedf import __version__
     from sortedf.lp.bounds import best_of, best_proof, find_methods
     from sortedf.solvers import MaxSeconds
@@ -71,23 +73,30 @@ def bound(
         stop.share(0)  # starts the clock
     found: list[Bound] = []
     rows: list[dict[str, Any]] = []
-    interrupted = False
+    interrupt = Interrupt()
+    stopped = None  # by Ctrl-C: what is missing
     try:
         for name in names:
-            with console.search(f"bounding {len(instance):,} requests: {name}") as report:
+            with (
+                interrupt,
+                console.search(f"bounding {len(instance):,} requests: {name}") as report,
+            ):
                 begin = time.perf_counter()
-                found.append(_find(name, instance, stop, report))
+                found.append(_find(name, instance, stop, report, interrupt))
                 seconds = time.perf_counter() - begin
             with console.status(f"checking the bound by {name}"):
                 row = _checked(found[-1], loaded.instance, given.block_size)
             if row["proof"] == UNCHECKED:
                 console.note(f"the bound by {name} is large: check its certificate by verify")
             rows.append(row | {"seconds": seconds})
+            if interrupt.pressed:
+                stopped = f"{name} was not run to its end"
+                break
     except KeyboardInterrupt:
-        interrupted = True
         if not rows:
             raise
         found = found[: len(rows)]
+        stopped = f"{len(rows)} of {len(names)} methods were run"
     best = best_of(found)
     if certificate is not None:
         _write(best_proof(found), best, certificate, loaded, given.block_size, console)
@@ -101,7 +110,7 @@ def bound(
         "lower_bound_exact": f"{best.value.numerator}/{best.value.denominator}",
         "bound_kind": "certified",
         "rows": rows,
-        "complete": not interrupted,
+        "complete": stopped is None,
         "version": __version__,
         "instance_sha256": loaded.instance.sha256,
     }
@@ -111,8 +120,8 @@ def bound(
         from sortedf.report import tables
 
         console.show(tables.bounds(document, console.width))
-    if interrupted:
-        console.note(f"{len(rows)} of {len(names)} methods were run")
+    if stopped is not None:
+        console.note(stopped)
         raise typer.Exit(130)
 
 
@@ -124,25 +133,35 @@ def _warm_up(names: list[str]) -> None:
 
     tiny = Instance([1, 2, 1], [2, 3, 4], 6)
     for name in names:
-        _find(name, tiny, None, lambda progress: None)
+        _find(name, tiny, None, lambda progress: None, Interrupt())
     if "branching" in names:
         compile_kernels(find_solver("improve"))
 
 
 def _find(
-    name: str, instance: Instance, stop: MaxSeconds | None, report: Callable[[Progress], None]
+    name: str,
+    instance: Instance,
+    stop: MaxSeconds | None,
+    report: Callable[[Progress], None],
+    interrupt: Interrupt,
 ) -> Bound:
-    """Run one method; within a time limit a search finds the plan that branching starts from."""
+    """Run one method; within a time limit a search finds the plan that branching starts from.
+
+    Ctrl-C ends it with the bound that it has; while a formula is computed, or that plan is
+    searched, there is none.
+    """
     from sortedf.lp.bounds import BRANCHING_STEPS, METHODS
     from sortedf.model import StopReason
-    from sortedf.solvers import MaxIterations, MaxSeconds, Progress, solve
+    from sortedf.solvers import AnyOf, MaxIterations, MaxSeconds, Progress, solve
 
     start = None
-    asked: Stop | None = stop
-    if name == "branching" and stop is None:
-        asked = MaxIterations(BRANCHING_STEPS)
-    elif name == "branching" and stop is not None:
-        limit = MaxSeconds(SHARE_FOR_PLAN * stop.seconds)
+    stops: list[Stop] = [interrupt]
+    if stop is not None:
+        stops.append(stop)
+    elif name == "branching":
+        stops.append(MaxIterations(BRANCHING_STEPS))
+    if name == "branching" and stop is not None:
+        limit = AnyOf(interrupt, MaxSeconds(SHARE_FOR_PLAN * stop.seconds))
         plan = solve(instance, solver="improve", bound=False, stop=limit, report=report)
         if plan.stop_reason is StopReason.INTERRUPTED:
             # The search ends with its best plan; Ctrl-C was meant for the bound.
@@ -155,7 +174,7 @@ def _find(
         if time.monotonic() >= shown + SHOW_SECONDS:
             shown = time.monotonic()
             report(Progress(iterations, best, value))
-        return asked and asked(iterations, best, value)
+        return AnyOf(*stops)(iterations, best, value)
 
     return METHODS[name].find(instance, start=start, stop=watch)
 

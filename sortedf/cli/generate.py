@@ -34,6 +34,7 @@ def generate(
     """
     if output == "-" and json:
         raise OptionError("-o - and --json both want stdout; write the backlog to a file")
+    options.check_target(output, "-o")
     from sortedf import instances
 
     console = Console(quiet=quiet)

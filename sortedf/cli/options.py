@@ -170,10 +170,24 @@ def same_file(one: str | None, other: str | None) -> bool:
         return False
 
 
-def refuse_same_file(backlog: str | None, written: str | None, flag: str) -> None:
-    """Refuse, as an :class:`OptionError`, to write over the backlog."""
-    if None not in (backlog, written) and same_file(backlog, written):
-        raise OptionError(f"{flag} {written} is the backlog itself; choose another name")
+def check_target(written: str | None, flag: str, *read: str | None) -> None:
+    """Refuse to write over what is read, and what cannot be written, before any work is done.
+
+    Raises
+    ------
+    OptionError
+        If the name is of one of the files that are read.
+    InputError
+        If no file can be written there.
+    """
+    if written is None:
+        return
+    for path in read:
+        if path is not None and same_file(path, written):
+            raise OptionError(f"{flag} {written} is a file that is read; choose another name")
+    from sortedf.instances.files import check_writable
+
+    check_writable(written)
 
 
 class Loaded(NamedTuple):

@@ -80,9 +80,8 @@ def report(
         raise OptionError(f"--json and --format {format} both want stdout; name a file with -o")
     if [*plans, certificate].count("-") > 1:
         raise OptionError("only one of the files can be stdin")
-    for path in (*plans, *([certificate] if certificate else [])):
-        if options.same_file(output, path):
-            raise OptionError(f"-o {output} is one of the files that are read; choose another name")
+    options.check_target(output, "-o", *plans, certificate)
+    form = format or _form_of(output)
     from sortedf.instances.files import write_whole
 
     unit = _unit(kv_bytes_per_token)
@@ -98,7 +97,7 @@ def report(
     with console.status(f"writing {target}"):
         write_whole(
             target,
-            [_written(document, format or _form_of(target)).encode(errors="backslashreplace")],
+            [_written(document, form).encode(errors="backslashreplace")],
         )
     if target != "-":
         console.note(f"report written to {target}")
@@ -213,9 +212,19 @@ def _document(
         return gap_report(plans, proof, extra, left_out)
 
 
-def _form_of(output: str) -> Format:
-    ending = Path(output).suffix.removeprefix(".")
-    return Format(ending) if ending in list(Format) else Format.HTML
+def _form_of(output: str | None) -> Format:
+    """Take the form from the ending of the name; none is HTML.
+
+    Raises
+    ------
+    OptionError
+        For an ending of no form.
+    """
+    ending = Path(output or "").suffix.removeprefix(".")
+    if ending and ending not in list(Format):
+        forms = ", ".join(f".{form}" for form in Format)
+        raise OptionError(f"-o {output}: the name ends in none of {forms}; add --format")
+    return Format(ending or "html")
 
 
 def _written(document: dict[str, Any], form: Format) -> str:

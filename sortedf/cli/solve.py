@@ -56,8 +56,8 @@ def solve(
     """
     if [output, certificate, "-" if json else None].count("-") > 1:
         raise OptionError("-o -, --certificate - and --json all want stdout; leave one alone")
-    options.refuse_same_file(given.backlog, output, "-o")
-    options.refuse_same_file(given.backlog, certificate, "--certificate")
+    options.check_target(output, "-o", given.backlog)
+    options.check_target(certificate, "--certificate", given.backlog)
     if certificate is not None and no_bound:
         raise OptionError("--certificate is of the bound, which --no-bound leaves out")
     from sortedf import solvers

@@ -44,6 +44,28 @@ def write_whole(path: str | Path, chunks: Iterable[bytes]) -> None:
         raise InputError([Fault(str(path), None, f"cannot be written: {reason}")]) from None
 
 
+def check_writable(path: str | Path) -> None:
+    """Refuse a name that :func:`write_whole` would refuse, before long work rather than after it.
+
+    Raises
+    ------
+    InputError
+        If the name is a folder's, or its folder does not exist or takes no files.
+    """
+    if str(path) == "-":
+        return
+    target = Path(os.path.realpath(path))
+    reason = None
+    if target.is_dir():
+        reason = "Is a directory"
+    elif not target.parent.is_dir():
+        reason = f"there is no folder {str(Path(path).parent)!r}"
+    elif not os.access(target if target.exists() else target.parent, os.W_OK):
+        reason = "Permission denied"
+    if reason:
+        raise InputError([Fault(str(path), None, f"cannot be written: {reason}")])
+
+
 def kind_by_name(path: str | Path) -> str:
     """Give the ending of a name that tells its layout, ``.gz`` left aside: ``.jsonl``, ``.csv``."""
     name = Path(path)

@@ -12,6 +12,7 @@ from sortedf.lp.ascent import Stop, ascend, best_in_order
 from sortedf.lp.branching import MOST_STEPS, Branching, horizon_of
 from sortedf.lp.closed_forms import mean_busy_time_bound, output_bound, volume_bound
 from sortedf.lp.cutting_plane import relax_by_planes
+from sortedf.lp.packing_bound import packing_bound
 from sortedf.lp.prices import Prices
 from sortedf.lp.tree import Tree
 from sortedf.model import Instance, Schedule
@@ -20,6 +21,7 @@ CLOSED_FORMS = {
     "output": output_bound,
     "volume": volume_bound,
     "mean-busy-time": mean_busy_time_bound,
+    "packing": packing_bound,
 }
 
 BRANCHING_STEPS = 500
@@ -161,6 +163,7 @@ METHODS: dict[str, Method] = {
     "output": Method("sum of the outputs", _closed("output")),
     "volume": Method("volumes one after the other", _closed("volume")),
     "mean-busy-time": Method("mean busy times of the fluid schedule", _closed("mean-busy-time")),
+    "packing": Method("large requests, by dual-feasible functions", _closed("packing")),
     "prices": Method("prices of memory, by ascent", prices_bound),
     "planes": Method("prices raised to the linear program, by cutting planes", planes_bound),
     "branching": Method("start times split, prices for each part", branching_bound),

@@ -56,12 +56,12 @@ def mean_busy_time_bound(instance: Instance) -> Fraction:
         tails[v] = tails.get(v, 0) + twice
     return (
         Fraction(half, 2 * instance.kv_tokens)
-        + _sum_of_fractions([(x, 2 * v) for v, x in tails.items()])
+        + sum_of_fractions([(x, 2 * v) for v, x in tails.items()])
         - int(instance.release.sum())
     )
 
 
-def _sum_of_fractions(terms: list[tuple[int, int]]) -> Fraction:
+def sum_of_fractions(terms: list[tuple[int, int]]) -> Fraction:
     """Sum up numerator / denominator by halves, so that few additions are on long numbers."""
     while len(terms) > 1:
         pairs = zip(terms[::2], terms[1::2], strict=False)

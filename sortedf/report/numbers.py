@@ -27,6 +27,11 @@ def rounded_up(value: float) -> str:
     return f"{Context(prec=5, rounding=ROUND_CEILING).create_decimal(value).normalize():,f}"
 
 
+def short_fraction(text: str) -> str:
+    """Shorten a fraction that has too many digits to be read; the JSON has it exactly."""
+    return text if len(text) <= 36 else f"{text[:16]}...{text[-16:]}"
+
+
 FORMATS: dict[str, Callable[[Any], str]] = {
     "integer": lambda value: f"{value:,}",
     "decimal": lambda value: f"{value:,.1f}",

@@ -7,7 +7,7 @@ from importlib import resources
 from typing import Any
 
 from sortedf.report import descriptions
-from sortedf.report.numbers import EXTRA_COLUMNS, PLAN_COLUMNS, shown
+from sortedf.report.numbers import EXTRA_COLUMNS, PLAN_COLUMNS, short_fraction, shown
 from sortedf.report.palette import PALETTE, SHAPES, line_style
 
 Document = Mapping[str, Any]
@@ -39,6 +39,7 @@ def page(document: Document) -> str:
     return template.render(
         document=document,
         number=number,
+        short_fraction=short_fraction,
         pictures=dict(_pictures(document)),
         window=descriptions.window,
         plan_columns=PLAN_COLUMNS,

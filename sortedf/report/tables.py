@@ -8,6 +8,8 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
+from sortedf.report.numbers import short_fraction
+
 WIDE, WIDE_WITH_BOUND = 125, 145
 """Columns that the whole comparison takes, without and with a lower bound."""
 
@@ -114,7 +116,7 @@ def verified_certificate(check: Mapping[str, Any]) -> Table:
             ("KV budget", f"{check['kv_tokens']:,} tokens"),
             *([("block size", f"{check['block_size']} tokens")] if check["block_size"] > 1 else []),
             ("total latency at least", f"{check['lower_bound']:,} steps"),
-            ("exactly", _fraction(check["lower_bound_exact"])),
+            ("exactly", short_fraction(check["lower_bound_exact"])),
             ("prices", f"{check['pieces']:,} pieces up to step {check['horizon']:,}"),
             *([("leaves of the tree", f"{check['leaves']:,}")] if check["leaves"] > 1 else []),
             ("verified", _yes(check["verified"])),
@@ -138,7 +140,7 @@ def bounds(document: Mapping[str, Any], width: int = 160) -> Table:
         "method": lambda row: row["method"],
         "bound": lambda row: f"{row['lower_bound']:,}",
         "of best": lambda row: f"{row['lower_bound'] / best:.4f}",
-        "exactly": lambda row: _fraction(row["lower_bound_exact"]),
+        "exactly": lambda row: short_fraction(row["lower_bound_exact"]),
         "horizon": lambda row: "" if row["horizon"] is None else f"{row['horizon']:,}",
         "pieces": lambda row: "" if row["pieces"] is None else f"{row['pieces']:,}",
         "leaves": lambda row: "" if row["leaves"] is None else f"{row['leaves']:,}",
@@ -165,11 +167,6 @@ def kv_budget(budget: Mapping[str, Any]) -> Table:
     for step in budget["steps"]:
         table.add_row(step["label"], f"{step['value']:,}", step["unit"], step["how"])
     return table
-
-
-def _fraction(text: str) -> str:
-    """Shorten a fraction that has too many digits for a table; it is exact in the JSON."""
-    return text if len(text) <= 36 else f"{text[:16]}...{text[-16:]}"
 
 
 def _yes(value: bool) -> str:

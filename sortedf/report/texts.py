@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sortedf.report.numbers import EXTRA_COLUMNS, PLAN_COLUMNS, shown
+from sortedf.report.numbers import EXTRA_COLUMNS, PLAN_COLUMNS, short_fraction, shown
 
 Document = Mapping[str, Any]
 
@@ -110,7 +110,7 @@ def _lines(document: Document) -> Iterator[str]:
     )
     yield ""
     yield f"- backlog: SHA-256 {backlog['instance_sha256']}"
-    yield f"- lower bound: {bound['lower_bound_exact']}, proved by {bound['kind']}"
+    yield f"- lower bound: {short_fraction(bound['lower_bound_exact'])}, proved by {bound['kind']}"
     if bound["file"]:
         yield f"- certificate: {_text(bound['file'])}, SHA-256 {bound['file_sha256']}"
     yield f"- report made by sortedf {document['version']}"

@@ -263,7 +263,7 @@ USAGE = [
     (["compare", "--solvers", "svf,exact", "-q"], "use improve"),
     (["solve", "{backlog}", "--kv-tokens", "4611686018427387904"], "2^62"),
     (["solve", "{backlog}", "--kv-tokens", "16", "--block-size", "17"], "--block-size"),
-    (["solve", "{backlog}", "--kv-tokens", "16", "-o", "{backlog}"], "the backlog itself"),
+    (["solve", "{backlog}", "--kv-tokens", "16", "-o", "{backlog}"], "a file that is read"),
     (["solve", "-", "--kv-tokens", "16", "--output-tokens", "-"], "stdin"),
     (["nope"], "nope"),
     (["solve", "{backlog}", "--kv-tokens", "16", "--tokenizer", "x"], "tokenizer"),

@@ -114,13 +114,13 @@ class Search:
         be what it has at the end. So most are given up soon, and many can be tried.
         """
         instance = self.instance
-        if self.bound is None or self.bound.prices is None:
+        if self.proof is None or self.proof.prices is None:
             return None
         if instance.release.any() or len(instance) > LARGEST_FOR_BEAMS:
             return None
         if self.best.schedule.makespan(instance) > LONGEST_FOR_BEAMS:
             return None
-        guide = new_guide(instance, self.bound.prices, self.bound.value, self.best.schedule)
+        guide = new_guide(instance, self.proof.prices, self.proof.value, self.best.schedule)
         known: Known | None = None
         while (share := self.stop.share(self.iterations)) < BEAMS_UNTIL:
             if known is None or known.total > self.best.total:
@@ -136,7 +136,7 @@ class Search:
             ]
             while wait(beams, POLL_SECONDS).not_done:
                 late = self.stop.share(self.iterations) >= BEAMS_CUT
-                if late or self.stop(self.iterations, self.best.total, self.bound.value):
+                if late or self.stop(self.iterations, self.best.total, self.proof.value):
                     self.cancelled[0] = 1
             for found in [beam.result() for beam in beams]:
                 if found is not None:

@@ -1,0 +1,174 @@
+"""A lower bound where requests are large: few of them fit beside each other, by formula.
+
+A function f of sizes is dual-feasible if sizes that fit into M, whatever they are, have values that
+fit into M as well (Lueker; Fekete and Schepers, "New classes of fast lower bounds for bin packing
+problems"). So at every step the values of what the requests hold add up to M at most, and what the
+mean-busy-time bound says of tokens holds for values. That a mean of two such functions is one again
+lets small requests count. Taking all this over to growing requests is derived for this project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sortedf.lp.closed_forms import output_bound, sum_of_fractions
+from sortedf.lp.distinct import Distinct, distinct
+from sortedf.model import Instance
+from sortedf.model.instance import IntArray
+
+THRESHOLDS = 32
+"""Most thresholds that are tried."""
+
+PARTS = range(2, 11)
+"""Numbers k for the functions that round to k-ths of the budget."""
+
+QUARTERS = (1, 2, 3, 4)
+"""How much of the value is that of the function, the rest is the size itself."""
+
+
+class Piece(NamedTuple):
+    """Sizes first..last have the value constant + slope * size."""
+
+    first: int
+    last: int
+    constant: int
+    slope: int
+
+
+class Values(NamedTuple):
+    """A dual-feasible function, in pieces; 0 elsewhere. The budget counts ``times`` M."""
+
+    times: int
+    pieces: list[Piece]
+
+
+class Weighed(NamedTuple):
+    """Values that requests take up: w, 2 w d and o of each kind (floats, or Python's integers).
+
+    ``budget`` is what M counts, ``number`` how many are of each kind.
+    """
+
+    w: Any
+    twice: Any
+    o: Any
+    budget: int
+    number: IntArray
+
+
+def packing_bound(instance: Instance) -> Fraction:
+    """Bound by what fits beside each other: sum_j [(P_<j + w_j / 2) / f(M) + d_j], w ascending.
+
+    w_i = sum_{k=1..o} f(s + k) takes the place of the volume, P_<j is the sum of the smaller ones,
+    d_i = (1 / w_i) sum_{k=1..o} f(s + k)(o - k + 1/2); a request without value counts o. The best
+    of some dual-feasible functions; where no request exceeds M / 11, the sum of outputs. With
+    releases their sum is deducted: valid, weaker. O(n log n) for each function.
+    """
+    best = output_bound(instance)
+    M = instance.kv_tokens
+    if (max(PARTS) + 1) * int((instance.prompt_tokens + instance.output_tokens).max()) <= M:
+        return best
+    kinds = distinct(instance)
+    candidates = [(f, quarters) for f in functions(M, kinds) for quarters in QUARTERS]
+    values = [_approximately(weighed(kinds, M, *chosen, np.float64)) for chosen in candidates]
+    chosen = candidates[int(np.argmax(values))]
+    return max(best, exact_value(weighed(kinds, M, *chosen, object)) - int(instance.release.sum()))
+
+
+def functions(M: int, kinds: Distinct) -> Iterator[Values]:
+    """Give the functions that are worth a try: thresholds at sizes that occur, and roundings.
+
+    Threshold e <= M / 2: sizes above M - e count M, sizes below e nothing.
+    """
+    begin = kinds.prompt_tokens + 1
+    end = kinds.prompt_tokens + kinds.output_tokens
+    # A size x counts M from e = M - x + 1 on, and something up to e = x.
+    sizes = np.concatenate([begin, end])
+    at = np.unique(np.concatenate([sizes, M - sizes + 1, [M // 2]]))
+    at = at[(at > M - int(end.max())) & (at <= M // 2)]
+    places = np.unique(np.linspace(0, len(at) - 1, min(len(at), THRESHOLDS)).astype(np.int64))
+    for e in at[places].tolist():
+        yield Values(1, [Piece(e, M - e, 0, 1), Piece(M - e + 1, M, M, 0)])
+    for k in PARTS:
+        yield rounding(M, k)
+
+
+def rounding(M: int, k: int) -> Values:
+    """Round down to k-ths of the budget: values times k, floor((k + 1) x / M) M.
+
+    Sizes x for which that is a whole number before it is rounded keep their own value, k x.
+    """
+    pieces = []
+    for j in range(1, k + 1):
+        first, last = j * M // (k + 1) + 1, -(-(j + 1) * M // (k + 1)) - 1
+        if first <= last:
+            pieces.append(Piece(first, last, j * M, 0))
+    for j in range(1, k + 2):
+        x, rest = divmod(j * M, k + 1)
+        if not rest:
+            pieces.append(Piece(x, x, k * x, 0))
+    return Values(k, pieces)
+
+
+def weighed(kinds: Distinct, M: int, values: Values, quarters: int, number: Any) -> Weighed:
+    """Weigh each kind by so many quarters of the function and the rest of its size, in numbers."""
+    s, o = kinds.prompt_tokens.astype(number), kinds.output_tokens.astype(number)
+    w, twice = _sums(s, o, values.pieces)
+    size, size_twice = _sums(s, o, [Piece(1, M, 0, 1)])
+    rest = (4 - quarters) * values.times
+    return Weighed(
+        quarters * w + rest * size,
+        quarters * twice + rest * size_twice,
+        o,
+        4 * values.times * M,
+        kinds.weight,
+    )
+
+
+def _sums(s: Any, o: Any, pieces: list[Piece]) -> tuple[Any, Any]:
+    """Sum f(s + k), and f(s + k) (2 (o - k) + 1), over k = 1..o; shape (n,) each."""
+    w, twice = s * 0, s * 0
+    for first, last, constant, slope in pieces:
+        k = np.maximum(first - s, 1)
+        count = np.maximum(np.minimum(last - s, o) - k + 1, 0)
+        value, left = constant + slope * (s + k), 2 * (o - k) + 1
+        pairs = count * (count - 1) // 2
+        squares = (count - 1) * count * (2 * count - 1) // 6
+        w = w + value * count + slope * pairs
+        twice = twice + value * left * count + (slope * left - 2 * value) * pairs
+        twice = twice - 2 * slope * squares
+    return w, twice
+
+
+def _approximately(weighed: Weighed) -> float:
+    """Evaluate in floats, to choose by."""
+    w, twice, o, budget, count = weighed
+    some = w > 0
+    order = np.argsort(w[some])
+    each = count[some][order]
+    row = each * w[some][order]
+    half = float((each * (2 * np.cumsum(row) - row)).sum())
+    means = float((count[some] * twice[some] / w[some]).sum()) / 2
+    return half / (2 * budget) + means + float((count * o)[~some].sum())
+
+
+def exact_value(weighed: Weighed) -> Fraction:
+    """Evaluate in integers."""
+    total = half = done = 0
+    gathered: dict[int, list[int]] = {}  # by w: how many, and the sum of 2 w d
+    for w, twice, o, count in zip(*weighed[:3], weighed.number.tolist(), strict=True):
+        if w == 0:
+            total += o * count
+            continue
+        entry = gathered.setdefault(w, [0, 0])
+        entry[0] += count
+        entry[1] += twice * count
+    for w in sorted(gathered):
+        row = gathered[w][0] * w
+        half += gathered[w][0] * (2 * done + row)
+        done += row
+    means = [(twice, 2 * w) for w, (_, twice) in gathered.items()]
+    return total + Fraction(half, 2 * weighed.budget) + sum_of_fractions([(0, 1), *means])
