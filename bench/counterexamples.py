@@ -19,7 +19,7 @@ from pathlib import Path
 
 from sortedf.proofs_check.families import FAMILIES, families_of
 from sortedf.proofs_check.finder import find_worst
-from sortedf.proofs_check.growth import Growth, check_growth, measure
+from sortedf.proofs_check.growth import Growth, judge, measure
 from sortedf.proofs_check.worst_case import check_case, worst_case, write_case
 from sortedf.solvers import MaxIterations
 
@@ -83,7 +83,7 @@ def growths(budgets: list[int], picture: Path | None) -> list[str]:
                 if point.ratio < least:
                     faults.append(f"{policy} on {family.name}: below {least} at {point.kv_tokens}")
             print(f"{'':15} exponent {growth.exponent:.3f}, derived {family.exponent:g}")
-            finding = check_growth(policy, family, used)
+            finding = judge(growth)
             faults += [f"{finding.claim}: not at M = {i.kv_tokens}" for i in finding.violations]
     if picture is not None:
         from sortedf.report.growth import growth_picture

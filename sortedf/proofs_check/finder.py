@@ -108,6 +108,7 @@ def find_worst(
     whole_number("seed", seed, 0)
     whole_number("most_requests", most_requests, LEAST)
     rng = Random(seed)
+    entry.check_instance(_instance(drawn(Random(seed), most_requests, kv_tokens), kv_tokens))
     iterations = 0
     climb: Climb | None = None
     best: Climb | None = None
@@ -117,7 +118,8 @@ def find_worst(
 
     reason: StopReason | None = None
     try:
-        entry.check_instance(_instance(drawn(Random(0), most_requests, kv_tokens), kv_tokens))
+        # Compiled before the clock of a stop starts.
+        rated(drawn(Random(seed), LEAST, kv_tokens))
         start_of = -1
         while reason is None:
             share = stop.share(iterations) * (STARTS + 1)

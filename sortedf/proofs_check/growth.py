@@ -175,23 +175,28 @@ def measure(
 
 
 def check_growth(policy: str, family: Family, budgets: Sequence[int]) -> Finding:
-    """Check what is derived of a family: no ratio below the one by hand, and all of them rising.
+    """Measure a policy on a family and check what is derived of it; see :func:`judge`."""
+    return judge(measure(policy, family, budgets))
 
-    It is a violation if the ratio of the verified schedules is below :attr:`Family.proven`, or, of
-    a family that grows, not above the one at the budget before.
+
+def judge(growth: Growth) -> Finding:
+    """Hold what was measured against what is derived of the family.
+
+    It is a violation if the ratio of verified schedules is below :attr:`Family.proven` or, of a
+    family that grows, not above the one at the budget before.
     """
-    growth = measure(policy, family, budgets)
+    policy, family = growth.policy, growth.family
     wrong = {
         point.kv_tokens
         for point in growth.points
         if point.proven is not None and point.ratio < point.proven
     }
+    how = "stays high"
     if family.exponent > 0:
+        how = f"grows like M^{family.exponent:g}"
         wrong |= {b.kv_tokens for a, b in pairwise(growth.points) if b.ratio <= a.ratio}
     return Finding(
-        claim=f"{policy} / optimum grows like M^{family.exponent:g} on {family.name}"
-        if family.exponent > 0
-        else f"{policy} / optimum stays high on {family.name}",
+        claim=f"{policy} / optimum {how} on {family.name}",
         source=family.source,
         checked=len(growth.points),
         largest=max(float(point.ratio) for point in growth.points),

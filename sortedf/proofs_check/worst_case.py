@@ -38,15 +38,6 @@ FINAL_STEPS = 60
 
 
 @dataclass(frozen=True)
-class WorstCase:
-    """A backlog with the policy's result, the best one found, and a certified bound."""
-
-    policy: Result
-    best: Result
-    certificate: dict[str, Any]
-
-
-@dataclass(frozen=True)
 class Bracket:
     """What the files of a folder prove: latencies in steps, each recomputed by a checker."""
 
@@ -78,6 +69,26 @@ class Bracket:
             "ratio_at_least": float(self.at_least),
             "ratio_at_most": float(self.at_most),
         }
+
+
+@dataclass(frozen=True)
+class WorstCase:
+    """A backlog with the policy's result, the best one found, and a certified bound."""
+
+    policy: Result
+    best: Result
+    certificate: dict[str, Any]
+
+    def bracket(self) -> Bracket:
+        """Say how bad it is: plans as the front function verified them, the bound recomputed."""
+        instance = self.policy.instance
+        return Bracket(
+            self.policy.solver,
+            instance,
+            self.policy.total_latency,
+            self.best.total_latency,
+            _certified(instance, self.certificate, "the certificate"),
+        )
 
 
 def worst_case(instance: Instance, policy: str, *, steps: int = FINAL_STEPS) -> WorstCase:
@@ -139,23 +150,14 @@ def check_case(folder: str | Path) -> Bracket:
     path = Path(folder)
     policy, best = read_plan(path / POLICY), read_plan(path / BEST)
     instance = read_backlog(path / BACKLOG, kv_tokens=policy.kv_tokens)
-    latencies = [_verified(plan, instance) for plan in (policy, best)]
+    latency, best_latency = (_verified(plan, instance) for plan in (policy, best))
     again = solve(instance, solver=policy.solver, bound=False)
-    if again.total_latency != latencies[0]:
+    if again.total_latency != latency:
         text = f"{policy.source}: {policy.solver} has a total latency of {again.total_latency}"
-        raise VerificationError([f"{text}, not {latencies[0]}"])
-    report = bound_checker.check(
-        instance.prompt_tokens.tolist(),
-        instance.output_tokens.tolist(),
-        instance.release.tolist(),
-        read_certificate(path / CERTIFICATE),
-        kv_tokens=instance.kv_tokens,
-        ids=instance.ids,
-    )
-    if not report.ok or report.bound is None:
-        source = path / CERTIFICATE
-        raise VerificationError([f"{source}: {violation}" for violation in report.violations])
-    return Bracket(policy.solver, instance, *latencies, ceil(report.bound))
+        raise VerificationError([f"{text}, not {latency}"])
+    source = path / CERTIFICATE
+    bound = _certified(instance, read_certificate(source), str(source))
+    return Bracket(policy.solver, instance, latency, best_latency, bound)
 
 
 def hall_of_fame() -> list[Path]:
@@ -172,3 +174,17 @@ def _verified(plan: Plan, instance: Instance) -> int:
             lines.append(f"it is for a KV budget of {plan.kv_tokens}, not {instance.kv_tokens}")
         raise VerificationError([f"{plan.source}: {line}" for line in lines])
     return total
+
+
+def _certified(instance: Instance, certificate: dict[str, Any], source: str) -> int:
+    report = bound_checker.check(
+        instance.prompt_tokens.tolist(),
+        instance.output_tokens.tolist(),
+        instance.release.tolist(),
+        certificate,
+        kv_tokens=instance.kv_tokens,
+        ids=instance.ids,
+    )
+    if not report.ok or report.bound is None:
+        raise VerificationError([f"{source}: {violation}" for violation in report.violations])
+    return ceil(report.bound)
