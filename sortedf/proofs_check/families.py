@@ -240,7 +240,7 @@ FAMILIES: dict[str, Family] = {
         Family("blocked-queue", DERIVED, ("fcfs",), blocked_queue, 2, _blocked_queue, 1.0),
         Family("long-first", GIVEN, ("size",), long_first, 4, None, 0.25),
         Family("long-first-whole", DERIVED, ("size",), long_first_whole, 4, _long_first_whole, 0.5),
-        Family("blocked-volumes", DERIVED, ("svf",), blocked_volumes, 2, _blocked_volumes, 0.5),
+        Family("blocked-volumes", DERIVED, ("svf",), blocked_volumes, 5, _blocked_volumes, 0.5),
         Family("short-and-long", FOUND, SORTED_F, short_and_long, 64, None, 0.0),
     )
 }

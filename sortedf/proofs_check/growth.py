@@ -15,11 +15,14 @@ from typing import Any
 import numpy as np
 
 from sortedf.model import Instance, Schedule
-from sortedf.proofs_check.families import Family
+from sortedf.proofs_check.families import FAMILIES, Family
 from sortedf.proofs_check.finding import Finding
 from sortedf.solvers import MaxIterations, solve
 from sortedf.solvers.front import verified_latency
 from sortedf.solvers.in_order import shortest_of_orders
+
+QUICK = (64, 256, 1024)
+"""Budgets of the quick form of the check; a second for all families."""
 
 LOOKAHEADS = (1, 8)
 """With which the simple orders are tried for a good schedule."""
@@ -177,6 +180,15 @@ def measure(
 def check_growth(policy: str, family: Family, budgets: Sequence[int]) -> Finding:
     """Measure a policy on a family and check what is derived of it; see :func:`judge`."""
     return judge(measure(policy, family, budgets))
+
+
+def check_families(budgets: Sequence[int] = QUICK) -> list[Finding]:
+    """Check every family with every policy of its own."""
+    return [
+        check_growth(policy, family, budgets)
+        for family in FAMILIES.values()
+        for policy in family.policies
+    ]
 
 
 def judge(growth: Growth) -> Finding:

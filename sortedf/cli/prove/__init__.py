@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from sortedf.cli.prove import counterexample, find
+from sortedf.cli.prove import counterexample, find, worst_cases
 
 app = typer.Typer(
     name="prove",
@@ -15,3 +15,4 @@ app = typer.Typer(
 )
 app.command("counterexample")(counterexample.counterexample)
 app.command("find")(find.find)
+app.command("worst-cases")(worst_cases.worst_cases)

@@ -93,7 +93,7 @@ def _budgets(text: str) -> list[int]:
 
 
 def _chosen(policy: str | None) -> list[tuple[str, Family]]:
-    """Pair policies with their families; of the policies that share a curve, all."""
+    """Pair policies with their families."""
     from sortedf.proofs_check.families import FAMILIES, families_of
 
     if policy is not None:
