@@ -72,6 +72,7 @@ def test_an_entry_holds(folder: Path) -> None:
             s, o, None, kv_tokens, starts, requests=places, total_latency=plan["total_latency"]
         )
         assert report.ok, report.violations
+        assert report.total_latency is not None
         latencies[name] = report.total_latency
     proof = certificate.check(
         s,

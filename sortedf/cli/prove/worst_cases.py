@@ -1,4 +1,4 @@
-"""`sortedf prove worst-cases`: check folders that `sortedf prove find` wrote, or the packaged ones."""
+"""`sortedf prove worst-cases`: check folders of `sortedf prove find`, or those that are packaged."""
 
 from __future__ import annotations
 
