@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -195,7 +194,8 @@ def judge(growth: Growth) -> Finding:
     """Hold what was measured against what is derived of the family.
 
     It is a violation if the ratio of verified schedules is below :attr:`Family.proven` or, of a
-    family that grows, not above the one at the budget before.
+    family that grows, not above the one at a quarter of the budget or less. (From one budget to
+    the next the whole numbers of requests can make it dip.)
     """
     policy, family = growth.policy, growth.family
     wrong = {
@@ -206,7 +206,12 @@ def judge(growth: Growth) -> Finding:
     how = "stays high"
     if family.exponent > 0:
         how = f"grows like M^{family.exponent:g}"
-        wrong |= {b.kv_tokens for a, b in pairwise(growth.points) if b.ratio <= a.ratio}
+        wrong |= {
+            large.kv_tokens
+            for small in growth.points
+            for large in growth.points
+            if 4 * small.kv_tokens <= large.kv_tokens and large.ratio <= small.ratio
+        }
     return Finding(
         claim=f"{policy} / optimum {how} on {family.name}",
         source=family.source,

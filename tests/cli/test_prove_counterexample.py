@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -54,6 +56,22 @@ def test_all_policies_by_default(capsys: pytest.CaptureFixture[str]) -> None:
         (policy, family.name) for family in FAMILIES.values() for policy in family.policies
     ]
     assert all(row["as_derived"] for row in rows)
+
+
+def test_a_ratio_below_what_is_derived(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is shown, and the program ends with 6."""
+    given = FAMILIES["blocked-volumes"]
+    false = replace(given, proven=lambda kv_tokens: Fraction(kv_tokens))
+    monkeypatch.setitem(FAMILIES, given.name, false)
+    code, out, err = run(capsys, *COMMAND, "--policy", "svf", "--kv-tokens", "64,256")
+    assert code == 6
+    assert "64.000" in out
+    assert err.splitlines() == [
+        f"svf / optimum grows like M^0.5 on blocked-volumes: not at M = {kv_tokens}"
+        for kv_tokens in (64, 256)
+    ]
 
 
 @pytest.mark.parametrize("ending", ["svg", "png"])

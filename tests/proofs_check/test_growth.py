@@ -8,11 +8,21 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sortedf import Instance, OptionError, Schedule, VerificationError
 from sortedf.proofs_check import growth
 from sortedf.proofs_check.families import FAMILIES, Family
-from sortedf.proofs_check.growth import Growth, Point, best_found, check_growth, judge, measure
+from sortedf.proofs_check.growth import (
+    Growth,
+    Point,
+    best_found,
+    check_families,
+    check_growth,
+    judge,
+    measure,
+)
 
 
 @pytest.mark.parametrize(
@@ -44,15 +54,24 @@ def test_what_is_derived_is_measured(family: Family) -> None:
 
 def test_a_false_derivation_is_found() -> None:
     """A family that is said to be twice as bad, or to grow, is a violation with its instance."""
-    given = FAMILIES["large-first-tied"]
-    proven = given.proven
+    tied = FAMILIES["large-first-tied"]
+    proven = tied.proven
     assert proven is not None
-    twice = replace(given, proven=lambda kv_tokens: 2 * proven(kv_tokens))
+    twice = replace(tied, proven=lambda kv_tokens: 2 * proven(kv_tokens))
     finding = check_growth("mcsf", twice, [64, 256])
     assert not finding.holds
-    assert finding.violations == (given(64), given(256))
-    flat = replace(FAMILIES["short-and-long"], backlog=lambda kv_tokens: given(64), exponent=0.5)
-    assert check_growth("mcsf", flat, [64, 256]).violations == (given(64),)
+    assert finding.violations == (tied(64), tied(256))
+    flat = replace(FAMILIES["short-and-long"], backlog=lambda kv_tokens: tied(64), exponent=0.5)
+    assert check_growth("mcsf", flat, [64, 256]).violations == (tied(64),)
+    assert check_growth("mcsf", flat, [64, 255]).holds
+
+
+@given(st.lists(st.integers(64, 3000), min_size=2, max_size=5))
+@settings(max_examples=10, deadline=None)
+def test_every_budget_is_as_derived(budgets: list[int]) -> None:
+    """Not at powers of two alone."""
+    for finding in check_families(budgets):
+        assert finding.holds, finding
 
 
 def test_a_power_is_fitted() -> None:

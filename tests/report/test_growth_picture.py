@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from io import StringIO
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from rich.table import Table
 
 from sortedf.report import growth
 from sortedf.report.growth import bracket_table, growth_picture, growth_table
@@ -37,18 +41,19 @@ ROWS = [
 ]
 
 
-def text_of(table: object) -> str:
-    console = Console(width=160, record=True, quiet=True)
-    console.print(table)
-    return console.export_text()
+def text_of(table: Table) -> str:
+    console = Console(width=160, file=StringIO())
+    with console.capture() as captured:
+        console.print(table)
+    return captured.get()
 
 
 def test_policies_of_equal_ratios_share_a_curve() -> None:
     """Three curves of four rows, each with its points and its name at the end."""
     (axes,) = growth_picture(ROWS).axes
     lines = [
-        list(zip(*(values.tolist() for values in line.get_data()), strict=True))
-        for line in axes.lines
+        list(zip(np.array(x).tolist(), np.array(y).tolist(), strict=True))
+        for x, y in (line.get_data() for line in axes.lines)
     ]
     assert lines == [
         [(64, 2), (256, 4), (1024, 8)],
@@ -66,8 +71,8 @@ def test_names_do_not_lie_over_each_other(ends: list[float]) -> None:
     places = sorted(ends)
     moved = growth._spread(places, 374.0)
     apart = min(growth.APART, 374.0 / len(places))
-    assert all(b - a >= apart - 1e-6 for a, b in zip(moved, moved[1:], strict=False))
-    if all(b - a >= apart for a, b in zip(places, places[1:], strict=False)):
+    assert all(b - a >= apart - 1e-6 for a, b in pairwise(moved))
+    if all(b - a >= apart for a, b in pairwise(places)):
         assert all(abs(a - b) < 1e-6 for a, b in zip(places, moved, strict=True))
 
 

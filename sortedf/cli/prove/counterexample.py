@@ -11,7 +11,7 @@ import typer
 from sortedf.cli import options
 from sortedf.cli.console import Console
 from sortedf.cli.quantities import parse_tokens
-from sortedf.errors import OptionError
+from sortedf.errors import OptionError, VerificationError
 
 if TYPE_CHECKING:
     from sortedf.proofs_check.families import Family
@@ -56,7 +56,8 @@ def counterexample(
     """Show how far policies fall behind on the backlogs that hurt them most, by KV budget.
 
     A ratio is the policy's total latency over that of the best verified schedule found: the ratio
-    to the optimum is at least that. With two budgets or more, the power of M that fits.
+    to the optimum is at least that. With two budgets or more, the power of M that fits. Exit code
+    6 if a ratio is below what is derived.
     """
     if output is not None and Path(output).suffix not in PICTURES:
         raise OptionError(f"-o {output} names no picture; it has to end in .svg or .png")
@@ -68,7 +69,11 @@ def counterexample(
     with console.work("measuring") as say:
         for name, family in _chosen(policy):
             growths.append(measure(name, family, budgets, steps=improve, report=say))
-    rows = [growth.to_dict() | {"as_derived": judge(growth).holds} for growth in growths]
+    findings = [judge(growth) for growth in growths]
+    rows = [
+        growth.to_dict() | {"as_derived": finding.holds}
+        for growth, finding in zip(growths, findings, strict=True)
+    ]
     if output is not None:
         _draw(rows, output, console)
     if json:
@@ -77,6 +82,13 @@ def counterexample(
         from sortedf.report.growth import growth_table
 
         console.show(growth_table(rows))
+    wrong = [
+        f"{finding.claim}: not at M = {instance.kv_tokens}"
+        for finding in findings
+        for instance in finding.violations
+    ]
+    if wrong:
+        raise VerificationError(wrong)
 
 
 def _budgets(text: str) -> list[int]:

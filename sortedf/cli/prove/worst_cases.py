@@ -1,4 +1,4 @@
-"""`sortedf prove worst-cases`: check folders of `sortedf prove find`, or those that are packaged."""
+"""`sortedf prove worst-cases`: check folders of `sortedf prove find`, or the packaged ones."""
 
 from __future__ import annotations
 
