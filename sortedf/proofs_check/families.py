@@ -21,7 +21,7 @@ from sortedf.model import Instance
 
 GIVEN = "given to this project, derivation its own"
 DERIVED = "derived for this project from what the search found"
-FOUND = "found by search, scaled; nothing is derived"
+FOUND = "found by search, scaled; no ratio is derived"
 
 
 @dataclass(frozen=True)
@@ -210,16 +210,17 @@ def _blocked_volumes(M: int) -> Fraction:
 
 
 def short_and_long(kv_tokens: int) -> Instance:
-    """92 of (19, 15), then 36 of (1, 45), all in sixty-fourths of M: what hurts Sorted-F most.
+    """Put 103 of (s, o) before 46 of (M + 1 - s - 3 o, 3 o): what was found to hurt Sorted-F most.
 
-    A short one has F = 15. With a long one beside it F = (15 + 45) / 4, the same, so that batches
-    of one short and one long request are taken in turn. They last as long as the long one, which
-    near its end leaves no room for the next short one: 45 steps each instead of 15. The ratio does
-    not depend on M; Sorted-F's is at most 48 [1].
+    s = ceil(89 M / 256) and o = floor(52 M / 256). Two short ones are no batch, since 2 (s + o) > M;
+    one alone has F = o. With a long one beside it F = (o + 3 o) / 4, the same, so that batches of
+    one short and one long request are taken in turn. At its last step the long one leaves s - 1
+    tokens, none for the next short one: each batch lasts 3 o steps instead of o. The ratio does not
+    grow with M; Sorted-F's is at most 48 [1].
     """
-    unit = kv_tokens / 64
-    s, o, long = int(19 * unit), int(15 * unit), int(45 * unit)
-    return instance_of([(92, s, o), (36, 1, long)], kv_tokens)
+    M = kv_tokens
+    s, o = -(-89 * M // 256), 52 * M // 256
+    return instance_of([(103, s, o), (46, M + 1 - s - 3 * o, 3 * o)], M)
 
 
 SORTED_F = ("exact-dp", "local-swap", "quantile-greedy")
