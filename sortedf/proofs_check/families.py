@@ -212,7 +212,7 @@ def _blocked_volumes(M: int) -> Fraction:
 def short_and_long(kv_tokens: int) -> Instance:
     """Put 103 of (s, o) before 46 of (M + 1 - s - 3 o, 3 o): what was found to hurt Sorted-F most.
 
-    s = ceil(89 M / 256) and o = floor(52 M / 256). Two short ones are no batch, since 2 (s + o) > M;
+    s = ceil(89 M / 256) and o = floor(52 M / 256). Two short ones are no batch: 2 (s + o) > M;
     one alone has F = o. With a long one beside it F = (o + 3 o) / 4, the same, so that batches of
     one short and one long request are taken in turn. At its last step the long one leaves s - 1
     tokens, none for the next short one: each batch lasts 3 o steps instead of o. The ratio does not
