@@ -58,16 +58,22 @@ class Console:
             yield
 
     @contextmanager
+    def work(self, text: str) -> Iterator[Callable[[str], None]]:
+        """Show the same with what there is to say of it now: give that to what is yielded."""
+        if self.quiet or not sys.stderr.isatty():
+            yield lambda said: None
+            return
+        with _rich(stderr=True).status(text) as status:
+            yield lambda said: status.update(f"{text}, {said}")
+
+    @contextmanager
     def search(self, text: str) -> Iterator[Callable[[Progress], None]]:
         """Show on stderr, if it is a terminal, how far a search is: give it what is yielded."""
-        if self.quiet or not sys.stderr.isatty():
-            yield lambda progress: None
-            return
         begin = time.monotonic()
-        with _rich(stderr=True).status(text) as status:
+        with self.work(text) as say:
 
             def report(progress: Progress) -> None:
-                parts = [text, f"best {progress.best:,}"]
+                parts = [f"best {progress.best:,}"]
                 if progress.bound is not None and progress.bound > 0:
                     parts += [
                         f"bound {ceil(progress.bound):,}",
@@ -75,7 +81,7 @@ class Console:
                         f"gap {float(progress.best / progress.bound) - 1:.2%}",
                     ]
                 rate = progress.iterations / max(1e-3, time.monotonic() - begin)
-                status.update(", ".join([*parts, f"{rate:,.1f}/s"]))
+                say(", ".join([*parts, f"{rate:,.1f}/s"]))
 
             yield report
 

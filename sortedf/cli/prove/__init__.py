@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from sortedf.cli.prove import counterexample, find, worst_cases
+
 app = typer.Typer(
     name="prove",
     help="Check the theorems by running them.",
@@ -11,3 +13,6 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
+app.command("counterexample")(counterexample.counterexample)
+app.command("find")(find.find)
+app.command("worst-cases")(worst_cases.worst_cases)
