@@ -23,6 +23,18 @@ class Finding:
         The largest ratio seen, or ``None`` where the claim is not about one.
     violations
         Instances on which it does not hold, each a finding to be written to a file.
+    against
+        What it was held against: ``optimum``, or a bound where that is not known.
+    share
+        The largest ratio divided by the limit that the claim sets for it on that instance, or by
+        what the limit is a multiple of; ``None`` where there is no limit.
+    undecided
+        Instances on which it was neither seen to hold nor to fail.
+    refutable
+        Whether an instance can violate the claim; none can where its limit has an unknown constant
+        or where there is no theorem, and ratios are only measured.
+    worst
+        An instance of the largest ratio.
     """
 
     claim: str
@@ -30,8 +42,22 @@ class Finding:
     checked: int
     largest: float | None
     violations: tuple[Instance, ...] = ()
+    against: str = "optimum"
+    share: float | None = None
+    undecided: int = 0
+    refutable: bool = True
+    worst: Instance | None = None
 
     @property
     def holds(self) -> bool:
         """Whether no violation was found; which proves nothing."""
         return not self.violations
+
+    @property
+    def verdict(self) -> str:
+        """``violated``, ``measured``, ``undecided`` (in part) or ``holds``."""
+        if self.violations:
+            return "violated"
+        if not self.refutable:
+            return "measured"
+        return "undecided" if self.undecided else "holds"
