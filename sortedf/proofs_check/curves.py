@@ -1,44 +1,62 @@
-"""Ratios along a parameter: a plain table, and how fast they grow."""
+"""Ratios along a parameter: plain points, and how fast they grow."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+
+Points = tuple[tuple[float, float], ...]
+"""Parameter and ratio, by parameter ascending."""
 
 
 @dataclass(frozen=True)
 class Curves:
-    """A table of ratios, one column a policy.
+    """Curves for one picture.
 
     Parameters
     ----------
-    title
-        What is shown, in a line.
+    title, note
+        What is shown, in a few words, and what a ratio is to.
     parameter
-        What the rows differ in, as the label of an axis.
-    values
-        The parameter by row, ascending.
-    ratios
-        By policy (or what else the curve is), the ratio by row.
+        What the ratios are plotted against, as the label of an axis.
+    points
+        By curve, a policy mostly.
     growing
         Whether both axes are logarithmic, and a power is fitted.
     """
 
     title: str
+    note: str
     parameter: str
-    values: tuple[float, ...]
-    ratios: Mapping[str, tuple[float, ...]]
+    points: Mapping[str, Points]
     growing: bool = False
 
     @property
     def exponents(self) -> dict[str, float]:
-        """Exponent b of ratio = a value^b by curve, of least squares of the logarithms."""
-        if not self.growing or len(self.values) < 2:
-            return {}
-        logs = np.log(np.array(self.values, float))
+        """Exponent b of ratio = a parameter^b by curve, of least squares of the logarithms."""
+        fitted = {}
+        for name, points in self.points.items():
+            if self.growing and len(points) > 1:
+                values, ratios = np.log(np.array(points, float)).T
+                fitted[name] = float(np.polyfit(values, ratios, 1)[0])
+        return fitted
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain data for JSON and for a page."""
         return {
-            name: float(np.polyfit(logs, np.log(np.array(ratios)), 1)[0])
-            for name, ratios in self.ratios.items()
+            "title": self.title,
+            "note": self.note,
+            "parameter": self.parameter,
+            "growing": self.growing,
+            "curves": [
+                {
+                    "name": name,
+                    "points": [[float(value), float(ratio)] for value, ratio in points],
+                    "exponent": self.exponents.get(name),
+                }
+                for name, points in self.points.items()
+            ],
         }

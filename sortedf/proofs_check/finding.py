@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from sortedf.model import Instance
+
+SHOWN = 20
+"""Violations of a claim that are shown or written; all are counted."""
 
 
 @dataclass(frozen=True)
@@ -61,3 +65,27 @@ class Finding:
         if not self.refutable:
             return "measured"
         return "undecided" if self.undecided else "holds"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain data for JSON, a table and a page, with the first ``SHOWN`` violations."""
+        return {
+            "claim": self.claim,
+            "source": self.source,
+            "against": self.against,
+            "checked": self.checked,
+            "largest": self.largest,
+            "share": self.share,
+            "undecided": self.undecided,
+            "violated": len(self.violations),
+            "verdict": self.verdict,
+            "worst": None if self.worst is None else _lengths(self.worst),
+            "violations": [_lengths(instance) for instance in self.violations[:SHOWN]],
+        }
+
+
+def _lengths(instance: Instance) -> dict[str, Any]:
+    return {
+        "kv_tokens": instance.kv_tokens,
+        "prompt_tokens": instance.prompt_tokens.tolist(),
+        "output_tokens": instance.output_tokens.tolist(),
+    }

@@ -34,18 +34,18 @@ def one_bit_growth(sizes: Sequence[int] = (16, 64, 256, 1024, 4096)) -> Curves:
     Total latencies are those of verified schedules, and are divided by the least of the simple
     orders, which is at least the optimum.
     """
-    ratios: dict[str, list[float]] = {"svf-1bit": [], "svf": []}
+    points: dict[str, list[tuple[float, float]]] = {"svf-1bit": [], "svf": []}
     for size in sizes:
         instance = one_bit_family(size)
         _, schedule = shortest_of_orders(instance)
         least = verified_latency(instance, schedule)
-        for name, reached in ratios.items():
+        for name, reached in points.items():
             latency = verified_latency(instance, schedule_by(name, instance))
-            reached.append(latency / least)
+            reached.append((size, latency / least))
     return Curves(
-        "Ratio of 1-bit SVF on outputs that it takes for equal",
-        "T, largest s + o (tokens)",
-        tuple(sizes),
-        {name: tuple(reached) for name, reached in ratios.items()},
+        "1-bit SVF where all outputs look alike to it",
+        "Ratio of the total latency to that of the best verified schedule of the simple orders.",
+        "T = max(s + o) (tokens)",
+        {name: tuple(reached) for name, reached in points.items()},
         growing=True,
     )

@@ -10,7 +10,7 @@ from sortedf.proofs_check.finding import Finding
 from sortedf.proofs_check.guarantees import Watch, check_guarantees, ratio_by_alpha, unwatched
 from sortedf.proofs_check.one_bit import one_bit_growth
 
-INSTANCES, LARGER, BY_ALPHA = 2000, 40, 2000
+INSTANCES, LARGER = 2000, 40
 """Trials of the quick form of the guarantees; some ten seconds."""
 
 
@@ -33,7 +33,7 @@ PARTS = (
             instances=INSTANCES, larger=LARGER, seed=seed, watch=watch
         ),
         lambda seed, watch: (
-            ratio_by_alpha(instances=BY_ALPHA, seed=seed, watch=watch),
+            ratio_by_alpha(instances=INSTANCES, larger=LARGER, seed=seed, watch=watch),
             one_bit_growth(),
         ),
     ),

@@ -39,8 +39,10 @@ def _synthetic(draw: Random, n: int, M: int) -> Lengths:
 
 
 def _small(draw: Random, n: int, M: int) -> Lengths:
-    """Take sizes s + o of a third of the budget, a tenth where there are many: alpha near 0."""
-    return _uniform(draw, n, max(2, M // (3 if n <= 8 else 10)))
+    """Take sizes s + o up to a third of the budget, a tenth where there are many: alpha near 0."""
+    most = max(2, M // (3 if n <= 8 else 10))
+    sizes = [draw.randint(max(2, most // 2), most) for _ in range(n)]
+    return [(s := draw.randint(1, size - 1), size - s) for size in sizes]
 
 
 def _large(draw: Random, n: int, M: int) -> Lengths:
