@@ -45,7 +45,7 @@ def decode(
 
     ``usage`` holds the tokens of those before, by step, and of all afterwards.
     """
-    step = np.int64(0)
+    step = 0
     if begin > 0:
         step = starts[sequence[begin - 1]]
     for position in range(begin, len(sequence)):

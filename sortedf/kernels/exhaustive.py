@@ -94,7 +94,7 @@ def search(
     chosen = np.empty(n, np.int64)
     room = np.empty(n, np.int64)
     best = np.iinfo(np.int64).max
-    fixed = np.int64(0)  # sum of the completions of P
+    fixed = 0  # sum of the completions of P
     depth = 0
     nodes = 0
     while depth >= 0:
@@ -164,7 +164,7 @@ def _earliest(start: IntArray, first: IntArray) -> int:
 
 @jit
 def _last_completion(requests: IntArray, start: IntArray) -> int:
-    last = np.int64(0)
+    last = 0
     for i in range(len(start)):
         if start[i] != FREE:
             last = max(last, start[i] + requests[OUTPUT, i])
@@ -193,16 +193,16 @@ def _bound(
                 place -= 1
             room[place] = completion
             left += 1
-    by_completions = np.int64(fixed)
-    by_means = np.int64(0)
+    by_completions = fixed
+    by_means = 0
     step = now
-    free = np.int64(0)
+    free = 0
     left = 0
     for i in range(len(start)):
         if start[i] != FREE:
             continue
         need = requests[VOLUME, i]
-        twice = np.int64(0)  # sum of the middles of steps, doubled
+        twice = 0  # sum of the middles of steps, doubled
         while need > 0:
             if free == 0:
                 step += 1

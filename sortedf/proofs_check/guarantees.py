@@ -147,7 +147,7 @@ def ratio_by_alpha(
         seen[f"svf, to the {against}"] = tuple(sorted(largest.items()))
     return Curves(
         "Smallest volume first, by the size of the largest request",
-        "Largest ratio of the total latency of SVF seen in each tenth, and the limit of the theorem.",
+        "Largest ratio of the total latency seen in each tenth, and the limit of the theorem.",
         "alpha = max(s + o) / M",
         {
             "limit 1 + 2 / (1 - alpha)": tuple(

@@ -77,11 +77,12 @@ class Known:
         return self.lower == self.upper
 
 
-def know(instance: Instance) -> Known:
-    """Find the optimum of up to ``MOST_REQUESTS`` requests, of more a certified bound.
+def know(instance: Instance, *, most_nodes: int = MOST_NODES) -> Known:
+    """Find the optimum of up to ``MOST_REQUESTS`` requests, of more bounds on both sides.
 
-    That bound is by prices alone, and is what :mod:`sortedf.certificate` finds, which shares no
-    code with what is checked here. The optimum rests on the full search; its schedule is verified.
+    The lower bound is by prices alone, and is what :mod:`sortedf.certificate` finds, which shares
+    no code with what is checked here; so, too, where the search is cut off. The optimum rests on
+    the full search; its schedule is verified.
 
     Raises
     ------
@@ -90,7 +91,7 @@ def know(instance: Instance) -> Known:
     """
     schedule = None
     if len(instance) <= MOST_REQUESTS:
-        schedule = least_schedule(instance)
+        schedule = least_schedule(instance, most_nodes=most_nodes)
     if schedule is not None:
         optimum = verified_latency(instance, schedule)
         prices, _ = ascend(instance, iterations=FEW, start=schedule)

@@ -62,6 +62,7 @@ def ratio(
     findings = check_guarantees(
         instances=instances, larger=larger, seed=seed, claims=claims, watch=console.track
     )
+    rows = [finding.to_dict() for finding in findings]
     document = {
         "policy": policy,
         "instances": instances,
@@ -69,12 +70,12 @@ def ratio(
         "seed": seed,
         "version": __version__,
         "holds": all(finding.holds for finding in findings),
-        "rows": [finding.to_dict() for finding in findings],
+        "rows": rows,
     }
     if json:
         console.json(document)
     else:
         from sortedf.report.claims import table
 
-        console.show(table(document["rows"], "Guarantees, put to the test", console.width))
+        console.show(table(rows, "Guarantees, put to the test", console.width))
     violations.end(findings, output)

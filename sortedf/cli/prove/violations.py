@@ -49,7 +49,8 @@ def end(findings: Sequence[Finding], folder: str | None) -> None:
                 where = str(Path(folder) / f"{name}-{number}-M{instance.kv_tokens}.csv")
                 write_backlog(instance, where)
             typer.echo(
-                f"{finding.claim} does not hold: {where}, --kv-tokens {instance.kv_tokens}", err=True
+                f"{finding.claim} does not hold: {where}, --kv-tokens {instance.kv_tokens}",
+                err=True,
             )
         count = len(finding.violations)
         if count > SHOWN:
