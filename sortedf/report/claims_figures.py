@@ -23,6 +23,8 @@ def shares(part: Document, paper: Paper) -> Figure:
     rows = limited(part)
     figure, grid = new(paper, height=(76 + 34 * len(rows)) / paper.height)
     axes = grid[0, 0]
+    # Names stand below the bars: nothing is written to their left.
+    figure.subplots_adjust(left=12 / paper.width)
     for place, row in enumerate(rows):
         failed = row["verdict"] == "violated"
         # Above the place, on an axis that goes down; the name of the claim goes below it.
@@ -33,14 +35,15 @@ def shares(part: Document, paper: Paper) -> Figure:
             color=color("limit" if failed else "accent"),
             align="edge",
         )
+        name = f"{row['claim']} ({row['against']})"
         axes.annotate(
-            f"{row['claim']} ({row['against']}): {row['share']:.1%}",
+            f"{name}: {row['share']:.1%}" if paper.name == "wide" else name,
             (0, place),
             (0, -2),
             textcoords="offset points",
             va="top",
             color=color("ink"),
-            fontsize=11 if paper.name == "wide" else 9.5,
+            fontsize=11,
         )
     axes.axvline(1, color=color("limit"), linewidth=1.4)
     axes.set(ylim=(len(rows) - 0.4, -0.6), xlim=(0, 1.08 * max(1, *(r["share"] for r in rows))))
