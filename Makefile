@@ -24,6 +24,7 @@ bench-tenth: $(VENV)/.bench
 	$(BIN)/python bench/sorted_f.py --draws 30
 	$(BIN)/python bench/quantile_sweep.py --draws 1 --requests 1000
 	$(BIN)/python bench/counterexamples.py --tenth
+	$(BIN)/python bench/guarantees.py --tenth
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check

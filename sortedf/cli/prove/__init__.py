@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import typer
 
-from sortedf.cli.prove import counterexample, find, worst_cases
+from sortedf.cli.prove import counterexample, find, overview, ratio, worst_cases
 
 app = typer.Typer(
     name="prove",
-    help="Check the theorems by running them.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     rich_markup_mode=None,
 )
 app.command("counterexample")(counterexample.counterexample)
 app.command("find")(find.find)
 app.command("worst-cases")(worst_cases.worst_cases)
+app.callback()(overview.overview)
+app.command("ratio")(ratio.ratio)
