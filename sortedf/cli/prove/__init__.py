@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from sortedf.cli.prove import three_partition
+
 app = typer.Typer(
     name="prove",
     help="Check the theorems by running them.",
@@ -11,3 +13,4 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
+app.command("three-partition")(three_partition.three_partition)
