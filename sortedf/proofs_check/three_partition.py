@@ -100,7 +100,9 @@ class ThreePartition:
         wrong = [f"the triple {t} has {len(t)} numbers" for t in triples if len(t) != 3]
         wrong += [f"there is no number at position {i}" for i in count if i not in everyone]
         wrong += [
-            f"the number at position {i} is in {count[i]} triples" for i in everyone if count[i] != 1
+            f"the number at position {i} is in {count[i]} triples"
+            for i in everyone
+            if count[i] != 1
         ]
         if not wrong:
             sums = {t: sum(self.numbers[i] for i in t) for t in triples}

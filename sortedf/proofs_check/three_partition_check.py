@@ -70,9 +70,7 @@ class Verdict:
         return self.result.total_latency if self.result.status is Status.OPTIMAL else None
 
 
-def decide(
-    reduction: Reduction, *, expected: bool | None = None, optimum: bool = True
-) -> Verdict:
+def decide(reduction: Reduction, *, expected: bool | None = None, optimum: bool = True) -> Verdict:
     """Decide a problem in all ways and compare what they say.
 
     Every partition found is checked and taken through the backlog and back; the best schedule, made

@@ -1,4 +1,4 @@
-"""3-Partition by trying everything, and least latencies by CP-SAT; nothing of the package's rooms."""
+"""3-Partition by trying everything, and least latencies by CP-SAT: no code of the package."""
 
 from __future__ import annotations
 

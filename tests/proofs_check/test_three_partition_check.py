@@ -52,7 +52,7 @@ def test_all_ways_agree_on_drawn_problems() -> None:
 
 def test_the_largest_that_are_decided() -> None:
     """21 numbers of a few values, where cliques abound, with and without a partition."""
-    for seed, target in ((0, 23), (1, 27), (2, 200)):
+    for seed, target in ((0, 60), (1, 27), (2, 200)):
         for draw, expected in ((draw_yes, True), (draw_no, False)):
             verdict = check.decide(reduce_three_partition(draw(7, target, seed)), expected=expected)
             assert verdict.faults == ()
@@ -124,7 +124,7 @@ def test_drawn_no_has_none(seed: int, m: int, target: int) -> None:
 
 @given(st.integers(0, 10**6), st.integers(2, 5), st.integers(9, 500))
 def test_residues_leave_four_numbers_in_no_triple(seed: int, m: int, target: int) -> None:
-    """The construction: four numbers of another residue, none of them in a triple that sums to B."""
+    """The construction: four numbers of another residue, none of them in a triple of B."""
     problem = by_residues(m, target, random.Random(seed))
     if problem is None:
         assert target < 100

@@ -1,4 +1,4 @@
-"""`sortedf prove three-partition`: a 3-Partition problem decided as a backlog and in two more ways."""
+"""`sortedf prove three-partition`: a problem decided as a backlog, and in two more ways."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ def three_partition(
     given = {"--m": m, "--target": target, "--seed": seed, "--no": no or None}
     if random == (file is not None):
         raise OptionError("name a FILE or say --random, one of the two")
-    if file is not None and (unused := [flag for flag, value in given.items() if value is not None]):
+    if file is not None and (
+        unused := [flag for flag, value in given.items() if value is not None]
+    ):
         raise OptionError(f"{unused[0]} goes with --random only, not with a FILE")
     if m is not None and m > MOST_M:
         raise OptionError(f"--m is {m}; {LIMIT}")
@@ -98,9 +100,7 @@ def _read(file: str) -> ThreePartition:
     problem = read_three_partition(file)
     if problem.m > MOST_M:
         name = "<stdin>" if file == "-" else file
-        raise InputError(
-            [Fault(name, None, f"m is {problem.m}; {LIMIT}: take a smaller problem")]
-        )
+        raise InputError([Fault(name, None, f"m is {problem.m}; {LIMIT}: take a smaller problem")])
     return problem
 
 

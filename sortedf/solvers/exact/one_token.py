@@ -67,7 +67,7 @@ class _Search:
     """Nodes that were found to have no schedule of a total latency."""
 
     def __init__(self, work: Work) -> None:
-        kinds = Counter((work.instance.prompt_tokens + 1).tolist())
+        kinds: Counter[int] = Counter((work.instance.prompt_tokens + 1).tolist())
         self.tokens = sorted(kinds, reverse=True)
         self.counts: Counts = tuple(kinds[w] for w in self.tokens)
         self._looks = 0
@@ -76,7 +76,7 @@ class _Search:
         self._failed: dict[Counts, int] = {}
 
     def within(self, left: Counts, most: int) -> list[Counts] | None:
-        """Sets for steps 1, 2, ... with a sum of completions of ``most`` at most, if there are."""
+        """Find sets for steps 1, 2, ... with a sum of completions of ``most`` at most, if any."""
         if not any(left):
             return []
         if self._failed.get(left, -1) >= most or self.least(left) > most:
@@ -90,7 +90,7 @@ class _Search:
         return None
 
     def least(self, left: Counts) -> int:
-        """Bound on the sum of completions of what is left, see above."""
+        """Bound the sum of completions of what is left, see above."""
         number = sum(left)
         total = sum(w * count for w, count in zip(self.tokens, left, strict=True))
         most, room = 0, self._budget
