@@ -280,6 +280,15 @@ class TestLongOutputs:
             fits = sum(problem.numbers[i] for i in active) <= problem.target
             assert (held <= instance.kv_tokens) == fits
 
+    def test_memory_at_the_edges(self) -> None:
+        """Three that sum to B fit with the largest lengths, at their last step; one more never."""
+        numbers = [30, 33, 38, 26, 40, 33, 35, 31, 34]  # first three 101, last three 100
+        problem = ThreePartition(numbers, 100)
+        instance = reduce_to_long_outputs(problem, [0, 0, 0, 9, 9, 9, 9, 9, 9]).instance
+        s, o = instance.prompt_tokens.tolist(), instance.output_tokens.tolist()
+        assert sum(s[:3]) + 3 > instance.kv_tokens
+        assert sum(s[6:]) + sum(o[6:]) <= instance.kv_tokens
+
     def test_any_schedule_that_meets_the_target_gives_a_partition(self) -> None:
         """Not only the tidy ones: starts are pulled about at random, and what meets it is read."""
         rng = random.Random(0)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from fractions import Fraction
 from itertools import combinations
 
 import pytest
@@ -90,6 +92,11 @@ def test_not_decided_is_said() -> None:
     reduction = reduce_three_partition(problem)
     result = by_schedule(reduction, iterations=1)
     assert answer_of(reduction, result) is None
+    for beyond, answer in ((0, None), (Fraction(-1, 2), None), (Fraction(1, 3), False), (1, False)):
+        bound = Fraction(reduction.target_latency + beyond)
+        one_off = replace(by_schedule(reduction), lower_bound_exact=bound)
+        assert one_off.total_latency == reduction.target_latency + 1
+        assert answer_of(reduction, one_off) is answer
     assert (check.say(None), check.say(True), check.say(False)) == ("undecided", "yes", "no")
 
 

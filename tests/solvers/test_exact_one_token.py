@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from fractions import Fraction
+from itertools import product
 
 import pytest
 from brute_force import least_latency
@@ -71,6 +72,24 @@ def test_the_bound_by_hand() -> None:
     equal = Instance([1] * 7, [1] * 7, 6)
     work = Work(equal, shortest_of_orders(equal)[1], MaxIterations(1), lambda progress: None)
     assert one_token._Search(work).least((7,)) == 3 * 1 + 3 * 2 + 1 * 3
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_sets_are_those_that_take_in_no_more(seed: int) -> None:
+    """Each set once: what fits, and beside which none of the rest fits."""
+    rng = random.Random(seed)
+    M = rng.randint(4, 20)
+    instance = draw(seed, rng.randint(1, 8), min(M - 1, rng.choice([2, 5, 19])), M)
+    work = Work(instance, shortest_of_orders(instance)[1], MaxIterations(1), lambda progress: None)
+    search_of = one_token._Search(work)
+    tokens, left = search_of.tokens, search_of.counts
+    expected = []
+    for taken in product(*(range(count + 1) for count in left)):
+        room = M - sum(w * count for w, count in zip(tokens, taken, strict=True))
+        rest = [w for w, a, b in zip(tokens, left, taken, strict=True) if a > b]
+        if 0 <= room < min(rest, default=M + 1):
+            expected.append(taken)
+    assert sorted(search_of._sets(left, M)) == sorted(expected)
 
 
 def test_only_what_it_is_for() -> None:
