@@ -25,6 +25,7 @@ bench-tenth: $(VENV)/.bench
 	$(BIN)/python bench/quantile_sweep.py --draws 1 --requests 1000
 	$(BIN)/python bench/counterexamples.py --tenth
 	$(BIN)/python bench/guarantees.py --tenth
+	$(BIN)/python bench/reductions.py --tenth
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check

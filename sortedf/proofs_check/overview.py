@@ -7,11 +7,17 @@ from dataclasses import dataclass
 
 from sortedf.proofs_check.curves import Curves
 from sortedf.proofs_check.finding import Finding
+from sortedf.proofs_check.growth import check_families, growth_curves
 from sortedf.proofs_check.guarantees import Watch, check_guarantees, ratio_by_alpha, unwatched
 from sortedf.proofs_check.one_bit import one_bit_growth
+from sortedf.proofs_check.three_partition_check import check_long_outputs, check_reduction
+from sortedf.proofs_check.worst_case import check_hall_of_fame
 
 INSTANCES, LARGER = 2000, 40
 """Trials of the quick form of the guarantees; some ten seconds."""
+
+PROBLEMS, LONG = 60, 6
+"""Trials of the quick form of the reductions."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,16 @@ class Part:
 
 
 PARTS = (
+    Part(
+        "3-Partition",
+        lambda seed, watch: (check_reduction(PROBLEMS, seed), check_long_outputs(LONG, seed)),
+    ),
+    Part(
+        "Counterexamples",
+        lambda seed, watch: check_families(),
+        lambda seed, watch: (growth_curves(),),
+    ),
+    Part("Worst cases", lambda seed, watch: check_hall_of_fame()),
     Part(
         "Guarantees",
         lambda seed, watch: check_guarantees(

@@ -27,6 +27,7 @@ from sortedf.instances import (
 )
 from sortedf.lp.bounds import best_proof, lower_bounds
 from sortedf.model import Instance, Result
+from sortedf.proofs_check.finding import Finding
 from sortedf.solvers import MaxIterations, check_plan, solve
 
 HALL_OF_FAME = Path(__file__).with_name("hall_of_fame")
@@ -163,6 +164,25 @@ def check_case(folder: str | Path) -> Bracket:
 def hall_of_fame() -> list[Path]:
     """List the folders of the packaged worst cases, by name: POLICY-M."""
     return sorted(path for path in HALL_OF_FAME.iterdir() if path.is_dir())
+
+
+def check_hall_of_fame() -> list[Finding]:
+    """Check every packaged worst case; :func:`check_case` raises where a file is not as it says."""
+    findings = []
+    for folder in hall_of_fame():
+        found = check_case(folder)
+        findings.append(
+            Finding(
+                claim=f"{found.policy} / optimum >= {float(found.at_least):.4f} at M = "
+                f"{found.instance.kv_tokens}",
+                source="found by the search of this project",
+                checked=1,
+                largest=float(found.at_least),
+                against="verified schedule",
+                worst=found.instance,
+            )
+        )
+    return findings
 
 
 def _verified(plan: Plan, instance: Instance) -> int:

@@ -5,7 +5,8 @@ through the multisets of what running requests hold, and the relaxation "each re
 average" is solved over all of these (:mod:`sortedf.kernels.exact_relaxation`); a search over
 partial schedules guided by it finds schedules, and proves when it is complete. Where budgets are
 too large for that, starts are branched on with price bounds (:mod:`sortedf.lp.branching`). Both
-are exact integers.
+are exact integers. Before either, backlogs of one-token outputs are searched set by set
+(:mod:`sortedf.solvers.exact.one_token`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sortedf.model import Instance, StopReason
 from sortedf.model.result import BoundKind
 from sortedf.solvers.exact.annealing import by_annealing
 from sortedf.solvers.exact.holdings import MOST_STATES, by_states
+from sortedf.solvers.exact.one_token import by_sets, has_one_token_outputs
 from sortedf.solvers.exact.starts import by_prices
 from sortedf.solvers.exact.work import Stopped, Work
 from sortedf.solvers.in_order import shortest_of_orders
@@ -58,6 +60,8 @@ def plan(
         for closed_form in CLOSED_FORMS.values():
             work.proved(closed_form(instance), BoundKind.CERTIFIED)
         by_annealing(work, seed, FIRST_ROUNDS)
+        if has_one_token_outputs(instance):
+            by_sets(work)
         if has_few_states(instance):
             by_states(work, seed)
         else:
