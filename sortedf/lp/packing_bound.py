@@ -72,10 +72,14 @@ def packing_bound(instance: Instance) -> Fraction:
     if (max(PARTS) + 1) * int((instance.prompt_tokens + instance.output_tokens).max()) <= M:
         return best
     kinds = distinct(instance)
-    candidates = [(f, quarters) for f in functions(M, kinds) for quarters in QUARTERS]
-    values = [_approximately(weighed(kinds, M, *chosen, np.float64)) for chosen in candidates]
-    chosen = candidates[int(np.argmax(values))]
-    return max(best, exact_value(weighed(kinds, M, *chosen, object)) - int(instance.release.sum()))
+    tried = [
+        (_approximately(mixed), values, quarters)
+        for values in functions(M, kinds)
+        for quarters, mixed in zip(QUARTERS, weighed(kinds, M, values, np.float64), strict=True)
+    ]
+    _, values, quarters = max(tried, key=lambda found: found[0])
+    chosen = weighed(kinds, M, values, object)[QUARTERS.index(quarters)]
+    return max(best, exact_value(chosen) - int(instance.release.sum()))
 
 
 def functions(M: int, kinds: Distinct) -> Iterator[Values]:
@@ -113,34 +117,31 @@ def rounding(M: int, k: int) -> Values:
     return Values(k, pieces)
 
 
-def weighed(kinds: Distinct, M: int, values: Values, quarters: int, number: Any) -> Weighed:
-    """Weigh each kind by so many quarters of the function and the rest of its size, in numbers."""
+def weighed(kinds: Distinct, M: int, values: Values, number: Any) -> list[Weighed]:
+    """Weigh each kind by the function in each of ``QUARTERS`` and by the rest of its size."""
     s, o = kinds.prompt_tokens.astype(number), kinds.output_tokens.astype(number)
-    w, twice = _sums(s, o, values.pieces)
-    size, size_twice = _sums(s, o, [Piece(1, M, 0, 1)])
-    rest = (4 - quarters) * values.times
-    return Weighed(
-        quarters * w + rest * size,
-        quarters * twice + rest * size_twice,
-        o,
-        4 * values.times * M,
-        kinds.weight,
-    )
+    by_value = _sums(s, o, values.pieces)
+    by_size = _sums(s, o, [Piece(1, M, 0, 1)])
+    mixed = []
+    for quarters in QUARTERS:
+        rest = (4 - quarters) * values.times
+        w, twice = (quarters * a + rest * b for a, b in zip(by_value, by_size, strict=True))
+        mixed.append(Weighed(w, twice, o, 4 * values.times * M, kinds.weight))
+    return mixed
 
 
 def _sums(s: Any, o: Any, pieces: list[Piece]) -> tuple[Any, Any]:
     """Sum f(s + k), and f(s + k) (2 (o - k) + 1), over k = 1..o; shape (n,) each."""
-    w, twice = s * 0, s * 0
-    for first, last, constant, slope in pieces:
-        k = np.maximum(first - s, 1)
-        count = np.maximum(np.minimum(last - s, o) - k + 1, 0)
-        value, left = constant + slope * (s + k), 2 * (o - k) + 1
-        pairs = count * (count - 1) // 2
-        squares = (count - 1) * count * (2 * count - 1) // 6
-        w = w + value * count + slope * pairs
-        twice = twice + value * left * count + (slope * left - 2 * value) * pairs
-        twice = twice - 2 * slope * squares
-    return w, twice
+    columns = np.array(pieces, s.dtype).T[:, :, np.newaxis]  # pieces by kinds
+    first, last, constant, slope = columns
+    k = np.maximum(first - s, 1)
+    count = np.maximum(np.minimum(last - s, o) - k + 1, 0)
+    value, left = constant + slope * (s + k), 2 * (o - k) + 1
+    pairs = count * (count - 1) // 2
+    squares = pairs * (2 * count - 1) // 3
+    w = value * count + slope * pairs
+    twice = value * left * count + (slope * left - 2 * value) * pairs - 2 * slope * squares
+    return w.sum(axis=0), twice.sum(axis=0)
 
 
 def _approximately(weighed: Weighed) -> float:

@@ -118,6 +118,7 @@ BOUNDS = (
     _closed_form("output", SVF),
     _closed_form("volume", SVF),
     _closed_form("mean-busy-time", DERIVED),
+    _closed_form("packing", DERIVED),
     Claim(
         "bound-prices",
         "price bound <= optimum",

@@ -71,7 +71,7 @@ def test_value_is_that_of_the_definition(rows: list[tuple[int, int]], spare: int
     s, o = zip(*rows, strict=True)
     kinds = distinct(Instance(s, o, M))
     for values in functions(M, kinds):
-        for quarters in QUARTERS:
+        for quarters, mixed in zip(QUARTERS, weighed(kinds, M, values, object), strict=True):
             budget = 4 * values.times * M
             total = done = Fraction(0)
             weights = []
@@ -90,7 +90,7 @@ def test_value_is_that_of_the_definition(rows: list[tuple[int, int]], spare: int
             for weight in sorted(weights):
                 total += (done + Fraction(weight, 2)) / budget
                 done += weight
-            assert exact_value(weighed(kinds, M, values, quarters, object)) == total
+            assert exact_value(mixed) == total
 
 
 @given(
