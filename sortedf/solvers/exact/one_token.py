@@ -29,11 +29,11 @@ from sortedf.solvers.exact.work import Work
 Counts = tuple[int, ...]
 """Requests left (or taken) of each w, in descending order of w."""
 
-MOST_LOOKS = 1_000_000
+MOST_LOOKS = 2_000_000
 """Choices of how many requests of one w to take, some seconds; then the other ways go on."""
 
 LOOKS_PER_TICK = 2_000
-"""Such choices between two looks at the clock, about 5 ms."""
+"""Such choices between two looks at the clock, some ms."""
 
 
 class _OutOfLooks(Exception):  # noqa: N818 - not an error: the way out of nested loops
@@ -114,17 +114,17 @@ class _Search:
         if kind == len(left):
             yield ()
             return
-        w, smaller = self.tokens[kind], self.tokens[kind + 1 :]
-        later = sum(map(int.__mul__, smaller, left[kind + 1 :]))
+        w = self.tokens[kind]
+        later = sum(map(int.__mul__, self.tokens[kind + 1 :], left[kind + 1 :]))
         for count in range(min(left[kind], room // w), -1, -1):
             self._look()
             still = room - count * w
+            # Room for one more of w beside all smaller ones, and with fewer of w all the more. If
+            # not all of these are taken, one does not fit that is smaller than w.
             if count < left[kind] and still - later >= w:
-                break  # with all smaller ones there would be room for one more, and so below
+                break
             for others in self._sets(left, still, kind + 1):
-                used = sum(map(int.__mul__, smaller, others))
-                if count == left[kind] or still - used < w:
-                    yield (count, *others)
+                yield (count, *others)
 
     def _look(self) -> None:
         self._looks += 1
