@@ -116,7 +116,7 @@ def test_the_overview(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Non
     assert told["checked"] == sum(row["checked"] for row in findings)
     code, out, err = run(capsys, "prove", "--seed", 2)
     assert (code, err) == (0, "")
-    assert all(row["claim"] in out for row in findings)
+    assert all(row["claim"][:20] in out for row in findings)  # long ones are folded
     code, out, err = run(capsys, "prove", "--seed", 2, "-o", "-")
     assert (code, out, err) == (0, page.read_text(), "")
 

@@ -404,8 +404,11 @@ def test_forms_follow_the_name_or_the_option(
         assert cells[8] == f"{row['gap']:,.2%}"
     assert report["bound"]["lower_bound_exact"] in text
     target = tmp_path / "odd.name"
-    assert run(capsys, "report", *plans, "-o", target)[0] == 0
+    assert run(capsys, "report", *plans, "-o", target, "--format", "html")[0] == 0
     assert target.read_text() == page
+    code, _, err = run(capsys, "report", *plans, "-o", tmp_path / "report.pdf")
+    assert code == 2
+    assert "the name ends in none of .html, .json, .md, .csv; add --format" in err
 
 
 @pytest.mark.usefixtures("one_more")
