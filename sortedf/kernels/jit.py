@@ -24,7 +24,8 @@ def jit(function: Callable[P, R]) -> Callable[P, R]:
     -----
     Numba's cache holds the machine code of a kernel together with that of the kernels it calls, but
     looks only at the caller's file to see whether it is stale. Here it looks at the kernels' files
-    too, so that an edit or an upgrade never runs code of before.
+    too, so that an edit or an upgrade never runs code of before. And a cache that names a class
+    which is no more (of a named tuple among the arguments) is taken for empty, not for an error.
     """
     try:
         compiled: Any = numba.njit(cache=True, nogil=True)(function)
@@ -32,9 +33,23 @@ def jit(function: Callable[P, R]) -> Callable[P, R]:
         return numba.njit(nogil=True)(function)
     if compiled is not function:
         stamp = _contents(Path(__file__).parent), _contents(Path(inspect.getfile(function)))
-        compiled._cache._cache_file._source_stamp = stamp
+        index = compiled._cache._cache_file
+        index._source_stamp = stamp
+        index._load_index = _or_empty(index._load_index)
     result: Callable[P, R] = compiled
     return result
+
+
+def _or_empty(load: Callable[[], Any]) -> Callable[[], Any]:
+    """Let what cannot be unpickled be no cache at all."""
+
+    def load_or_empty() -> Any:
+        try:
+            return load()
+        except (AttributeError, ImportError, TypeError):
+            return {}
+
+    return load_or_empty
 
 
 @cache
