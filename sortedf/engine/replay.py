@@ -184,7 +184,9 @@ class Replay:
         start = float(self.arrivals.min())
         done, *sizes = replay_steps(self._rules, engine, seconds, start, log)
         if not done:
-            raise SortedfError("the engine waits for ever: the request at the head never fits")
+            raise SortedfError(
+                "the engine never ends: requests of equal priority and stamp preempt each other"
+            )
         steps, entries, victims = sizes
         return engine, (steps, entries, victims)
 

@@ -26,6 +26,7 @@ from sortedf.kernels.replay_state import (
     SAMPLED,
     SCHEDULED,
     SENIORITY,
+    TOKENS,
     VICTIMS,
     WAITING,
     Engine,
@@ -247,7 +248,7 @@ def advance(engine: Engine, call: int, work: FloatArray) -> None:
     """
     requests, lists, counts = engine.requests, engine.lists, engine.counts
     scheduled = lists[SCHEDULED]
-    firsts, finished = 0, 0
+    firsts, finished, sampled = 0, 0, 0
     prefill, decode, context, squared, attended, chunks = 0, 0, 0, 0.0, 0, 0
     for place in range(counts[SCHEDULED]):
         request = scheduled[place]
@@ -267,6 +268,7 @@ def advance(engine: Engine, call: int, work: FloatArray) -> None:
         if end < requests[request, GOAL]:
             continue
         requests[request, SAMPLED] = call
+        sampled += 1
         if end == requests[request, PROMPT]:
             lists[FIRSTS, firsts] = request
             firsts += 1
@@ -277,6 +279,7 @@ def advance(engine: Engine, call: int, work: FloatArray) -> None:
             requests[request, GOAL] = end + 1
     counts[FIRSTS] = firsts
     counts[FINISHED] = finished
+    counts[TOKENS] = sampled
     work[STEPS] = 1.0 if counts[SCHEDULED] > 0 else 0.0
     work[PREFILL_TOKENS] = prefill
     work[DECODE_TOKENS] = decode

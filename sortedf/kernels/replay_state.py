@@ -65,7 +65,8 @@ FREE = LISTS + 1  # blocks
 CONTINUED = LISTS + 2  # of those scheduled, the leading ones that ran before
 ARRIVED = LISTS + 3  # of BY_ARRIVAL, those that the engine has been given
 ABORTED = LISTS + 4  # of BY_ABORT, those that have been carried out
-COUNTS = LISTS + 5
+TOKENS = LISTS + 5  # that this step samples
+COUNTS = LISTS + 6
 
 # Columns of Engine.blocks; its last row is start and end of the list of free blocks.
 BEFORE = 0

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sortedf.kernels.jit import jit
+from sortedf.kernels.replay_pool import mark
 from sortedf.kernels.replay_rules import advance, release, schedule
 from sortedf.kernels.replay_state import (
     ABORT,
@@ -18,6 +19,7 @@ from sortedf.kernels.replay_state import (
     BY_ABORT,
     BY_ARRIVAL,
     CHUNK,
+    COMPUTED,
     CONTINUED,
     DONE,
     DONE_STEP,
@@ -28,9 +30,11 @@ from sortedf.kernels.replay_state import (
     FREE,
     GONE,
     HELD,
+    LAST,
     PREEMPTIONS,
     RUNNING,
     SCHEDULED,
+    TOKENS,
     VICTIMS,
     WAITING,
     Engine,
@@ -101,7 +105,8 @@ def replay_steps(
     Returns
     -------
     done
-        False if the engine would wait for ever, because the head of the queue can never fit.
+        False if the engine never ends: the head of the queue can never fit, or requests of equal
+        seniority preempt each other for ever.
     steps, entries, victims
         Sizes of the log: steps (those in which nothing ran, but somebody was preempted, included),
         entries and victims.
@@ -121,6 +126,9 @@ def replay_steps(
     n_leaving = 0
     end, end_before = clock, clock
     call, ran, steps, entries, victims = 0, 0, 0, 0, 0
+    # A token once sampled is kept: only a circle goes on for longer than to compute all, without.
+    patience = 2 * np.sum(engine.requests[:, LAST]) + 1000
+    fruitless = 0
     while True:
         let_arrive(engine, clock)
         carry_out_aborts(rules, engine, clock)
@@ -147,7 +155,8 @@ def replay_steps(
             steps += 1
             entries += scheduled
             victims += preempted
-        elif n_leaving == 0:
+        fruitless = 0 if counts[TOKENS] > 0 else fruitless + 1
+        if scheduled + preempted + n_leaving == 0 or fruitless > patience:
             return False, steps, entries, victims
 
         if rules.asynchronous:
@@ -190,9 +199,13 @@ def carry_out_aborts(rules: Rules, engine: Engine, clock: float) -> None:
 
 @jit
 def leave(rules: Rules, engine: Engine, finished: IntArray, n: int) -> None:
-    """Remove the first ``n`` of these requests."""
+    """Remove the first ``n`` of these requests, whose last token has come."""
+    requests = engine.requests
     for place in range(n):
-        _remove(rules, engine, finished[place])
+        request = finished[place]
+        if rules.caching and requests[request, HELD] > 0:
+            mark(engine, request, requests[request, COMPUTED] // rules.block_size)
+        _remove(rules, engine, request)
     if n > 0:
         drop_gone(engine)
 

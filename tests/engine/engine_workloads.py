@@ -1,0 +1,161 @@
+"""Random workloads for the engine, and what our replay makes of them in the driver's words."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+
+import sortedf
+from sortedf.engine.replay import Replay
+from sortedf.engine.settings import EngineSettings
+from sortedf.engine.step_time import StepTimeModel
+
+Workload = dict[str, Any]
+
+
+def random_workload(rng: random.Random) -> Workload:
+    """Draw a small backlog and an engine: tight or ample in memory, tokens, seats."""
+    size = rng.choice([1, 2, 4, 8, 16, 32])
+    n = rng.randint(1, 24)
+    scale = rng.choice([6, 20, 60, 200])
+    prompt = [rng.randint(1, scale) for _ in range(n)]
+    output = [rng.randint(1, rng.choice([3, 20, 60])) for _ in range(n)]
+    chunked = rng.random() < 0.8
+    longest = max(p + o for p, o in zip(prompt, output, strict=True))
+    limit = longest + rng.choice([0, 0, 1, 30])
+    if rng.random() < 0.15:  # some outputs are cut
+        limit = max(max(prompt) + 1, longest - rng.randint(1, 10))
+    seats = rng.choice([1, 2, 4, 8, 32])
+    budget = max(seats, rng.choice([4, 16, 40, 100, 1000]))
+    if not chunked:
+        budget = max(budget, limit)
+    needed = max(-(-min(p + o, limit) // size) for p, o in zip(prompt, output, strict=True))
+    blocks = 1 + needed + rng.choice([0, 0, 1, 3, needed, 5 * needed])
+    caching = rng.random() < 0.35
+    shared = rng.choice([0, 0, 1, 2, 5]) if caching else 0
+    if shared:  # a prompt that ends within the header would have a content of its own
+        prompt = [p if p > shared * size else p + shared * size for p in prompt]
+        return _with_header(rng, prompt, output, size, shared, seats, budget, chunked)
+    settings = {
+        "num_gpu_blocks": blocks,
+        "block_size": size,
+        "max_num_batched_tokens": budget,
+        "max_num_seqs": seats,
+        "max_model_len": limit,
+        "enable_chunked_prefill": chunked,
+        "enable_prefix_caching": caching,
+        "shared_blocks": 0,
+    }
+    return _workload(rng, settings, prompt, output)
+
+
+def _with_header(
+    rng: random.Random,
+    prompt: list[int],
+    output: list[int],
+    size: int,
+    shared: int,
+    seats: int,
+    budget: int,
+    chunked: bool,
+) -> Workload:
+    limit = max(p + o for p, o in zip(prompt, output, strict=True))
+    needed = -(-limit // size)
+    settings = {
+        "num_gpu_blocks": 1 + needed + rng.choice([0, 1, 3, needed, 5 * needed]),
+        "block_size": size,
+        "max_num_batched_tokens": budget if chunked else max(budget, limit),
+        "max_num_seqs": seats,
+        "max_model_len": limit,
+        "enable_chunked_prefill": chunked,
+        "enable_prefix_caching": True,
+        "shared_blocks": shared,
+    }
+    return _workload(rng, settings, prompt, output)
+
+
+def _workload(
+    rng: random.Random, settings: dict[str, Any], prompt: list[int], output: list[int]
+) -> Workload:
+    n = len(prompt)
+    cap = rng.choice([0, 0, 0, 3, 17, 50])
+    settings |= {
+        "long_prefill_token_threshold": min(cap, settings["max_model_len"]),
+        "long_prefill_token_threshold_adaptive": rng.random() < 0.2,
+        "watermark": rng.choice([0.0, 0.0, 0.05, 0.3]),
+        "scheduler_reserve_full_isl": rng.random() < 0.6,
+        "policy": rng.choice(["fcfs", "priority"]),
+        "async_scheduling": rng.random() < 0.5,
+    }
+    span = rng.choice([0, 0, 10, 200, 3000])
+    arrivals = [rng.randint(0, span) for _ in range(n)]
+    handed = sorted(range(n), key=lambda i: (arrivals[i], i))
+    stamps = [0] * n
+    for place, i in enumerate(handed):
+        stamps[i] = place
+    if rng.random() < 0.4:  # ties, also among requests that came at different times
+        stamps = [stamp // rng.choice([2, 5]) for stamp in stamps]
+    levels = rng.choice([1, 2, 5])
+    aborts: list[int | None] = [None] * n
+    if rng.random() < 0.25:
+        for i in range(n):
+            if rng.random() < 0.4:
+                aborts[i] = arrivals[i] + rng.randint(0, 150)
+    return {
+        "settings": settings,
+        "prompt": prompt,
+        "output": output,
+        "arrivals": arrivals,
+        "priorities": [rng.randint(0, levels - 1) for _ in range(n)],
+        "stamps": stamps,
+        "aborts": aborts,
+        "seconds": [rng.choice([1, 5]), rng.choice([0, 1]), rng.choice([0, 1]), rng.choice([0, 1])],
+    }
+
+
+def our_answer(work: Workload) -> dict[str, Any]:
+    """Replay a workload; the answer in the form of the drivers of the real engine."""
+    instance = sortedf.Instance(work["prompt"], work["output"], 2**40)
+    settings = EngineSettings(**work["settings"])
+    by_priority = settings.policy == "priority"
+    replay = Replay(
+        instance,
+        settings,
+        arrivals=work["arrivals"],
+        priorities=work["priorities"] if by_priority else None,
+        stamps=work["stamps"] if by_priority else None,
+        aborts=[np.inf if time is None else time for time in work["aborts"]],
+    )
+    names = ("fixed", "prefill_token", "decode_token", "context")
+    model = StepTimeModel(**dict(zip(names, map(float, work["seconds"]), strict=True)))
+    try:
+        found = replay.run(model, log=True)
+    except sortedf.SortedfError:
+        return {"endless": True}
+    log = found.log
+    assert log is not None
+    calls = []
+    for step in range(len(log.begin)):
+        rows = slice(log.entries[step], log.entries[step + 1])
+        entries = zip(log.request[rows], log.tokens[rows], log.kind[rows], strict=True)
+        victims = log.victim[log.evictions[step] : log.evictions[step + 1]]
+        calls.append([[list(map(int, entry)) for entry in entries], sorted(map(int, victims))])
+    times = [
+        [None if np.isnan(time) else float(time) for time in column]
+        for column in (found.first_token, found.completion)
+    ]
+    return {"calls": calls, "first": times[0], "done": times[1]}
+
+
+def canonical(answer: dict[str, Any]) -> dict[str, Any]:
+    """Put an answer into a form that is equal for equal sets of (request, tokens, kind)."""
+    if "endless" in answer:
+        return answer
+    calls = [[sorted(rows), sorted(victims)] for rows, victims in answer["calls"]]
+    return {
+        "calls": calls,
+        "first": [None if t is None else float(t) for t in answer["first"]],
+        "done": [None if t is None else float(t) for t in answer["done"]],
+    }
