@@ -9,7 +9,7 @@ import numpy as np
 
 import sortedf
 from sortedf.engine.replay import Replay
-from sortedf.engine.settings import EngineSettings
+from sortedf.engine.settings import VLLM_0_32, EngineSettings, EngineVersion
 from sortedf.engine.step_time import StepTimeModel
 
 Workload = dict[str, Any]
@@ -115,10 +115,10 @@ def _workload(
     }
 
 
-def our_answer(work: Workload) -> dict[str, Any]:
+def our_answer(work: Workload, version: EngineVersion = VLLM_0_32) -> dict[str, Any]:
     """Replay a workload; the answer in the form of the drivers of the real engine."""
     instance = sortedf.Instance(work["prompt"], work["output"], 2**40)
-    settings = EngineSettings(**work["settings"])
+    settings = EngineSettings(**work["settings"], version=version)
     by_priority = settings.policy == "priority"
     replay = Replay(
         instance,

@@ -23,6 +23,7 @@ import os
 import sys
 import tempfile
 from collections import deque
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,7 @@ class Machine:
         return Request(
             request_id=self.names[i],
             prompt_token_ids=tokens,
-            sampling_params=SamplingParams(max_tokens=output, min_tokens=output, ignore_eos=True),
+            sampling_params=SamplingParams(max_tokens=output, ignore_eos=True),
             pooling_params=None,
             arrival_time=self.work["stamps"][i],
             priority=self.work["priorities"][i],
@@ -197,7 +198,8 @@ def make_scheduler(model: str, settings: dict[str, Any]) -> Scheduler:
             "policy",
             "async_scheduling",
         )
-        if name in settings
+        # What a version does not know yet stays out, as long as it is off.
+        if name in KNOWN or settings[name]
     }
     config = VllmConfig(
         model_config=model_config(model, limit),
@@ -223,6 +225,9 @@ def make_scheduler(model: str, settings: dict[str, Any]) -> Scheduler:
         block_size=size,
         log_stats=False,
     )
+
+
+KNOWN = {field.name for field in fields(SchedulerConfig)}
 
 
 @cache
