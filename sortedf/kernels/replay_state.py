@@ -136,7 +136,7 @@ def new_engine(
     requests[:, RANK] = rank
     requests[:, SENIORITY] = seniority
     requests[:, SHARED] = shared
-    requests[:, SAMPLED] = NONE
+    requests[:, SAMPLED] = -2  # before call -1, which call 0 takes for the one still running
     times = np.full((n, MOMENTS), np.nan)
     times[:, ARRIVAL] = arrival
     times[:, ABORT] = abort

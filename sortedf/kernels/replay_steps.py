@@ -135,7 +135,8 @@ def replay_steps(
         if counts[RUNNING] + counts[WAITING] == 0:
             if counts[ARRIVED] == len(engine.requests):
                 return True, steps, entries, victims
-            clock = engine.times[engine.lists[BY_ARRIVAL, counts[ARRIVED]], ARRIVAL]
+            # After aborts a step may still run; the engine waits for it before it looks again.
+            clock = max(end, engine.times[engine.lists[BY_ARRIVAL, counts[ARRIVED]], ARRIVAL])
             continue
 
         schedule(rules, engine, call)
@@ -235,16 +236,16 @@ def note_admissions(engine: Engine, ran: int, clock: float) -> None:
 
 @jit
 def note_tokens(engine: Engine, ran: int, end: float) -> None:
-    """Note whose first and last tokens the step brings; an abort until its end forestalls them."""
+    """Note whose first and last tokens the step brings; an abort before its end forestalls them."""
     requests, times, lists = engine.requests, engine.times, engine.lists
     for place in range(engine.counts[FIRSTS]):
         request = lists[FIRSTS, place]
-        if times[request, ABORT] > end:
+        if times[request, ABORT] >= end:
             requests[request, FIRST_STEP] = ran
             times[request, FIRST_TOKEN] = end
     for place in range(engine.counts[FINISHED]):
         request = lists[FINISHED, place]
-        if times[request, ABORT] > end:
+        if times[request, ABORT] >= end:
             requests[request, DONE_STEP] = ran
             times[request, DONE] = end
 

@@ -17,85 +17,51 @@ Workload = dict[str, Any]
 
 def random_workload(rng: random.Random) -> Workload:
     """Draw a small backlog and an engine: tight or ample in memory, tokens, seats."""
-    size = rng.choice([1, 2, 4, 8, 16, 32])
-    n = rng.randint(1, 24)
+    n = rng.choice([rng.randint(1, 4), rng.randint(5, 24), rng.randint(5, 24)])
     scale = rng.choice([6, 20, 60, 200])
     prompt = [rng.randint(1, scale) for _ in range(n)]
-    output = [rng.randint(1, rng.choice([3, 20, 60])) for _ in range(n)]
-    chunked = rng.random() < 0.8
+    output = [rng.randint(1, rng.choice([3, 30, 80])) for _ in range(n)]
+    size = rng.choice([1, 2, 4, 8, 16, 32])
+    caching = rng.random() < 0.35
+    shared = rng.choice([0, 0, 1, 2, 5]) if caching else 0
+    # A prompt that ended within the header would have a content of its own.
+    prompt = [p if p > shared * size else p + shared * size for p in prompt]
     longest = max(p + o for p, o in zip(prompt, output, strict=True))
     limit = longest + rng.choice([0, 0, 1, 30])
     if rng.random() < 0.15:  # some outputs are cut
         limit = max(max(prompt) + 1, longest - rng.randint(1, 10))
-    seats = rng.choice([1, 2, 4, 8, 32])
-    budget = max(seats, rng.choice([4, 16, 40, 100, 1000]))
-    if not chunked:
-        budget = max(budget, limit)
     needed = max(-(-min(p + o, limit) // size) for p, o in zip(prompt, output, strict=True))
-    blocks = 1 + needed + rng.choice([0, 0, 1, 3, needed, 5 * needed])
-    caching = rng.random() < 0.35
-    shared = rng.choice([0, 0, 1, 2, 5]) if caching else 0
-    if shared:  # a prompt that ends within the header would have a content of its own
-        prompt = [p if p > shared * size else p + shared * size for p in prompt]
-        return _with_header(rng, prompt, output, size, shared, seats, budget, chunked)
+    seats = rng.choice([1, 4, 16, 32, 32])
+    budget = max(seats, rng.choice([4, 16, 40, 200, 1000]))
+    chunked = rng.random() < 0.8
     settings = {
-        "num_gpu_blocks": blocks,
-        "block_size": size,
-        "max_num_batched_tokens": budget,
-        "max_num_seqs": seats,
-        "max_model_len": limit,
-        "enable_chunked_prefill": chunked,
-        "enable_prefix_caching": caching,
-        "shared_blocks": 0,
-    }
-    return _workload(rng, settings, prompt, output)
-
-
-def _with_header(
-    rng: random.Random,
-    prompt: list[int],
-    output: list[int],
-    size: int,
-    shared: int,
-    seats: int,
-    budget: int,
-    chunked: bool,
-) -> Workload:
-    limit = max(p + o for p, o in zip(prompt, output, strict=True))
-    needed = -(-limit // size)
-    settings = {
-        "num_gpu_blocks": 1 + needed + rng.choice([0, 1, 3, needed, 5 * needed]),
+        "num_gpu_blocks": 1 + needed + rng.choice([0, 0, 1, 3, needed // 2, 5 * needed]),
         "block_size": size,
         "max_num_batched_tokens": budget if chunked else max(budget, limit),
         "max_num_seqs": seats,
         "max_model_len": limit,
-        "enable_chunked_prefill": chunked,
-        "enable_prefix_caching": True,
-        "shared_blocks": shared,
-    }
-    return _workload(rng, settings, prompt, output)
-
-
-def _workload(
-    rng: random.Random, settings: dict[str, Any], prompt: list[int], output: list[int]
-) -> Workload:
-    n = len(prompt)
-    cap = rng.choice([0, 0, 0, 3, 17, 50])
-    settings |= {
-        "long_prefill_token_threshold": min(cap, settings["max_model_len"]),
+        "long_prefill_token_threshold": min(rng.choice([0, 0, 0, 3, 17, 50]), limit),
         "long_prefill_token_threshold_adaptive": rng.random() < 0.2,
-        "watermark": rng.choice([0.0, 0.0, 0.05, 0.3]),
-        "scheduler_reserve_full_isl": rng.random() < 0.6,
+        "enable_chunked_prefill": chunked,
+        "watermark": rng.choice([0.0, 0.0, 0.0, 0.05, 0.3]),
+        "scheduler_reserve_full_isl": rng.random() < 0.4,
         "policy": rng.choice(["fcfs", "priority"]),
         "async_scheduling": rng.random() < 0.5,
+        "enable_prefix_caching": caching,
+        "shared_blocks": shared,
     }
-    span = rng.choice([0, 0, 10, 200, 3000])
+    return {"settings": settings, "prompt": prompt, "output": output} | _events(rng, n)
+
+
+def _events(rng: random.Random, n: int) -> Workload:
+    """Draw when requests come and go, in what order, and how long steps take."""
+    span = rng.choice([0, 0, 10, 100, 1000])
     arrivals = [rng.randint(0, span) for _ in range(n)]
     handed = sorted(range(n), key=lambda i: (arrivals[i], i))
     stamps = [0] * n
     for place, i in enumerate(handed):
         stamps[i] = place
-    if rng.random() < 0.4:  # ties, also among requests that came at different times
+    if rng.random() < 0.3:  # ties, also among requests that came at different times
         stamps = [stamp // rng.choice([2, 5]) for stamp in stamps]
     levels = rng.choice([1, 2, 5])
     aborts: list[int | None] = [None] * n
@@ -104,9 +70,6 @@ def _workload(
             if rng.random() < 0.4:
                 aborts[i] = arrivals[i] + rng.randint(0, 150)
     return {
-        "settings": settings,
-        "prompt": prompt,
-        "output": output,
         "arrivals": arrivals,
         "priorities": [rng.randint(0, levels - 1) for _ in range(n)],
         "stamps": stamps,

@@ -112,7 +112,7 @@ class Machine:
 
     def take_aborts(self, clock: float) -> None:
         for time, i in self.aborts:
-            if time <= clock:
+            if time < clock:
                 self.scheduler.finish_requests(self.names[i], RequestStatus.FINISHED_ABORTED)
 
     def schedule(self) -> tuple[Any, ModelRunnerOutput, float]:
