@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sortedf.engine.kv_budget import RESERVED_BLOCKS
 from sortedf.engine.settings import VERSIONS, EngineSettings, EngineVersion
-from sortedf.errors import Fault, InputError, OptionError
+from sortedf.errors import Fault, InputError, OptionError, whole_number
 from sortedf.instances.json_values import shown
 
 IntArray = npt.NDArray[np.int64]
@@ -102,6 +102,8 @@ def settings_of(
     try:
         blocks = num_gpu_blocks or _first("num_gpu_blocks", cache, asked)
         if blocks is None:
+            whole_number("block_size", block_size, 1)
+            whole_number("max_num_seqs", values["max_num_seqs"], 1)
             blocks = _ample(prompt, output, block_size, values["max_num_seqs"])
             notes.append(
                 f"{name} has no num_gpu_blocks: a KV cache with room for all that can run at once "

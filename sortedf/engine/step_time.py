@@ -56,11 +56,13 @@ FORMS: Mapping[str, tuple[str, ...]] = {
         "context_squared",
     ),
     "small": ("fixed", "prefill_token", "context"),
+    "plain": ("fixed", "token", "context"),
 }
 """Which coefficients a form has; the others are 0.
 
 ``sfs`` is the form of SFS (arXiv 2607.18253), ``six-term`` the richer one of its published
-coefficients, ``small`` the one that predicts best from little data.
+coefficients; ``small`` and ``plain`` (a token costs the same in a prompt and in a decode) are what
+little data can tell.
 """
 
 
