@@ -172,6 +172,7 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
     unit: str
     source: str
     coefficients: dict[str, float]
+    calibration: dict[str, Any] | None = None
 
 
 def write_step_time(model: StepTimeModel, path: str | Path) -> None:
@@ -196,10 +197,11 @@ def read_step_time(path: str | Path) -> StepTimeModel:
         text = Path(path).read_bytes()
     except OSError as error:
         raise _fault(path, f"cannot be read: {error.strerror or error}") from None
-    return _parse(text, str(path))
+    return parse_step_time(text, str(path))
 
 
-def _parse(text: bytes, path: str) -> StepTimeModel:
+def parse_step_time(text: bytes, path: str) -> StepTimeModel:
+    """Read a model from the bytes of a file; see :func:`read_step_time`."""
     try:
         document = msgspec.json.decode(text, type=_Document)
     except JSON_ERRORS as error:
@@ -228,7 +230,7 @@ def published() -> dict[str, StepTimeModel]:
         (file for file in folder.iterdir() if file.name.endswith(".json")),
         key=lambda file: file.name,
     )
-    return {file.name.removesuffix(".json"): _parse(file.read_bytes(), file.name) for file in files}
+    return {file.name.removesuffix(".json"): parse_step_time(file.read_bytes(), file.name) for file in files}
 
 
 assert set(COEFFICIENTS) | {"source"} == {field.name for field in fields(StepTimeModel)}

@@ -156,3 +156,17 @@ def before(run: Run, share: float) -> Training:
         end=end,
         name=f"what was seen before {share:.0%} of the makespan",
     )
+
+
+def earlier_part(training: Training) -> Training | None:
+    """Keep half of a training part: the requests that arrived first, or what came first.
+
+    ``None`` where nothing would be left.
+    """
+    run = training.run
+    if training.late.any():
+        share = training.end / 2 / run.makespan
+        return before(run, share) if (run.first_token < share * run.makespan).any() else None
+    known = np.flatnonzero(training.last)
+    count = len(known) // 2
+    return first_arrivals(run, known, count) if count else None
