@@ -29,6 +29,7 @@ bench-tenth: $(VENV)/.bench
 	$(BIN)/python bench/peers.py --tenth --seconds 40
 	$(BIN)/python bench/sorted_f.py --draws 30
 	$(BIN)/python bench/quantile_sweep.py --draws 1 --requests 1000
+	$(BIN)/python bench/guarantees.py --tenth
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check

@@ -16,6 +16,21 @@ from sortedf.kernels.profile import IntArray
 
 
 @jit
+def first_fit(prompt: int, output: int, kv_tokens: int, step: int, usage: IntArray) -> int:
+    """First step >= ``step`` at which a request that fits alone fits beside ``usage``."""
+    k = output
+    while k > 0:
+        excess = usage[step + k] + prompt + k - kv_tokens
+        if excess > 0:
+            # That step fits once it is another k, or behind the start.
+            step += min(excess, k)
+            k = output
+        else:
+            k -= 1
+    return step
+
+
+@jit
 def decode(
     prompt: IntArray,
     output: IntArray,
@@ -30,21 +45,12 @@ def decode(
 
     ``usage`` holds the tokens of those before, by step, and of all afterwards.
     """
-    step = np.int64(0)
+    step = 0
     if begin > 0:
         step = starts[sequence[begin - 1]]
     for position in range(begin, len(sequence)):
         i = sequence[position]
-        step = max(step, release[i])
-        k = output[i]
-        while k > 0:
-            excess = usage[step + k] + prompt[i] + k - kv_tokens
-            if excess > 0:
-                # That step fits once it is another k, or behind the start.
-                step += min(excess, k)
-                k = output[i]
-            else:
-                k -= 1
+        step = first_fit(prompt[i], output[i], kv_tokens, max(step, release[i]), usage)
         starts[i] = step
         for k in range(1, output[i] + 1):
             usage[step + k] += prompt[i] + k

@@ -165,7 +165,7 @@ def curves(document: Document, paper: Paper) -> Figure:
             where="post",
             color=color(name),
             linewidth=2,
-            linestyle=_dashed(dashes),
+            linestyle=dashed(dashes),
         )
     axes.set(xlim=(0, drawn["last"]), ylim=(0, 1.02 * n))
     label(axes, paper, "step", "requests finished")
@@ -284,7 +284,7 @@ def _budget(axes: Axes, budget: int) -> None:
     )
 
 
-def _dashed(dashes: str) -> Any:
+def dashed(dashes: str) -> Any:
     """Turn a dash pattern of SVG into matplotlib's, which counts in line widths."""
     return (0, tuple(float(part) / 2 for part in dashes.split())) if dashes else "-"
 

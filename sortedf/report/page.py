@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib import resources
 from typing import Any
 
 from sortedf.report import descriptions
 from sortedf.report.numbers import EXTRA_COLUMNS, PLAN_COLUMNS, shown
-from sortedf.report.palette import PALETTE, SHAPES, line_style
+from sortedf.report.palette import SHAPES, line_style
+from sortedf.report.shell import inlined, render
 
 Document = Mapping[str, Any]
 
@@ -19,14 +19,7 @@ def page(document: Document) -> str:
     Every number of a table stands in a ``<data>`` element with its exact value and the key at which
     the document has it. Ids, names and parameters are escaped. Same document, same bytes.
     """
-    from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
-
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    files = resources.files("sortedf.report")
-    template = environment.from_string((files / "page.html").read_text("utf-8"))
 
     def number(key: str, form: str = "integer") -> Markup:
         value = lookup(document, key)
@@ -36,7 +29,8 @@ def page(document: Document) -> str:
             value, key, shown(value, form)
         )
 
-    return template.render(
+    return render(
+        "page.html",
         document=document,
         number=number,
         pictures=dict(_pictures(document)),
@@ -45,9 +39,6 @@ def page(document: Document) -> str:
         extra_columns=EXTRA_COLUMNS,
         line_style=line_style,
         shapes=SHAPES,
-        light={name: tone.light for name, tone in PALETTE.items()},
-        dark={name: tone.dark for name, tone in PALETTE.items()},
-        css=Markup((files / "page.css").read_text("utf-8")),
     )
 
 
@@ -76,22 +67,12 @@ def _pictures(document: Document) -> Iterator[tuple[str, Any]]:
     with figures.style():
         for name, (title, draw, describe) in whole.items():
             drawings = [(draw(document, paper), None) for paper in figures.PAPERS]
-            yield name, _inlined(name, title, describe(document), drawings)
+            yield name, inlined(name, title, describe(document), drawings)
         for k, plan in enumerate(document["pictures"]["memory"]["plans"]):
             of = document["rows"][plan["row"]]["name"]
             drawings = [(figures.memory(document, k, paper), None) for paper in figures.PAPERS]
             text = descriptions.memory(document, k)
-            yield f"memory-{k}", _inlined(f"memory-{k}", f"Memory held, {of}", text, drawings)
+            yield f"memory-{k}", inlined(f"memory-{k}", f"Memory held, {of}", text, drawings)
             packed = [figures.packing(document, k, paper) for paper in figures.PAPERS]
             text = descriptions.packing(document, k)
-            yield f"packing-{k}", _inlined(f"packing-{k}", f"Packing, {of}", text, packed)
-
-
-def _inlined(name: str, title: str, text: str, drawings: list[Any]) -> dict[str, Any]:
-    from sortedf.report.figures import PAPERS
-    from sortedf.report.svg import inline
-
-    return {
-        paper.name: inline(figure, f"{name}-{paper.name}", title, text, tips)
-        for paper, (figure, tips) in zip(PAPERS, drawings, strict=True)
-    }
+            yield f"packing-{k}", inlined(f"packing-{k}", f"Packing, {of}", text, packed)

@@ -14,6 +14,7 @@ import pytest
 
 import sortedf
 from sortedf.cli.main import main
+from sortedf.proofs_check import overview
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 
@@ -145,6 +146,30 @@ def test_layout(page: Path, width: int, paper: str) -> None:
     assert seen["outside"] == 0
     assert seen["papers"] == [paper]
     assert seen["pictures"] == 4 + 2 * 3
+    assert seen["flat"] == 0
+    assert seen["clashes"] == []
+    assert seen["smallest"] >= 8
+
+
+@pytest.fixture(scope="module")
+def proofs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the page of `sortedf prove` from few instances."""
+    target = tmp_path_factory.mktemp("browser") / "proofs.html"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(overview, "INSTANCES", 60)
+        patch.setattr(overview, "LARGER", 4)
+        assert main(["prove", "-q", "-o", str(target)]) == 0
+    return target
+
+
+@pytest.mark.parametrize(("width", "paper"), [(1400, "wide"), (320, "narrow")])
+def test_layout_of_the_proofs(proofs: Path, width: int, paper: str) -> None:
+    """The page of the theorems keeps to the same rules."""
+    seen = measured(proofs, width)
+    assert seen["scroll"] <= seen["width"]
+    assert seen["outside"] == 0
+    assert seen["papers"] == [paper]
+    assert seen["pictures"] >= 3
     assert seen["flat"] == 0
     assert seen["clashes"] == []
     assert seen["smallest"] >= 8

@@ -6,12 +6,19 @@ import io
 import json
 import re
 from contextlib import redirect_stdout
-from html.parser import HTMLParser
 from math import ceil, floor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from page_tree import (
+    Element,
+    Tree,
+    check_colours,
+    check_nothing_outside,
+    check_pictures,
+    check_tables,
+)
 
 import sortedf
 from sortedf import Instance, Result, Schedule, instances
@@ -21,65 +28,6 @@ from sortedf.report.extra_memory import Unit, extra_memory
 from sortedf.report.page import lookup, page
 from sortedf.report.palette import DASHES, PALETTE, line_style
 from sortedf.report.proof import find_proof
-
-VOID = {"meta", "link", "br", "img", "input", "hr"}
-
-
-class Element:
-    """An element of a parsed page: its attributes, its text, what is in it."""
-
-    def __init__(self, name: str, attributes: dict[str, str | None]) -> None:
-        self.name = name
-        self.attributes = attributes
-        self.parts: list[Element | str] = []
-
-    @property
-    def text(self) -> str:
-        """All text within."""
-        return "".join(part if isinstance(part, str) else part.text for part in self.parts)
-
-    @property
-    def children(self) -> list[Element]:
-        """The elements directly within."""
-        return [part for part in self.parts if isinstance(part, Element)]
-
-    def all(self, name: str | None = None) -> list[Element]:
-        """Every element within, of a name if given."""
-        found = [c for c in self.children if name in (None, c.name)]
-        return found + [e for c in self.children for e in c.all(name)]
-
-
-class Tree(HTMLParser):
-    """Builds the tree of a page; refuses what is not closed in order."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.root = Element("root", {})
-        self.open = [self.root]
-        self.feed(text)
-        self.close()
-        assert self.open == [self.root]
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Open an element; a repeated attribute is a fault."""
-        assert len(dict(attrs)) == len(attrs)
-        element = Element(tag, dict(attrs))
-        self.open[-1].parts.append(element)
-        if tag not in VOID:
-            self.open.append(element)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Take an element that is closed at once, as SVG has them."""
-        self.open[-1].parts.append(Element(tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        """Close the element that was opened last."""
-        assert self.open.pop().name == tag
-
-    def handle_data(self, data: str) -> None:
-        """Keep the text."""
-        self.open[-1].parts.append(data)
-
 
 Made = tuple[dict[str, Any], str, Element]
 
@@ -169,73 +117,27 @@ def test_what_is_said_of_a_bound_is_not_more_than_is_proved(made: Made) -> None:
 def test_every_picture_has_a_text_alternative(made: Made) -> None:
     """Each drawing is an image with a title and a description of its own; others are hidden."""
     document, _, tree = made
-    ids = {e.attributes["id"]: e for e in tree.all() if "id" in e.attributes}
-    pictures = 0
-    for svg in tree.all("svg"):
-        if svg.attributes.get("aria-hidden") == "true":
-            continue
-        assert svg.attributes["role"] == "img"
-        title, description = (ids[name] for name in str(svg.attributes["aria-labelledby"]).split())
-        assert title in svg.children
-        assert description in svg.children
-        assert len(title.text) > 5
-        assert len(description.text) > 40
-        assert re.search(r"\d", description.text)
-        pictures += 1
+    pictures = check_pictures(tree)
     # On two papers each: lengths, curves, prices, more memory; memory and packing of four plans.
     assert pictures == 2 * (4 + 2 * len(document["rows"]))
-    for figure in tree.all("figure"):
-        papers = [str(e.attributes["class"]) for e in figure.children if e.name == "div"]
-        assert papers == ["wide", "narrow"]
-        assert any(e.name == "figcaption" and e.text for e in figure.children)
 
 
 def test_tables_have_headers_and_captions(made: Made) -> None:
     """Every table has a caption, every header a scope, every row as many cells as the head."""
     _, _, tree = made
-    assert len(tree.all("table")) == 5
-    for table in tree.all("table"):
-        assert table.all("caption")[0].text
-        assert all(e.attributes["scope"] in ("col", "row") for e in table.all("th"))
-        assert len({len(row.children) for row in table.all("tr")}) == 1
-    for region in tree.all("div"):
-        if region.attributes.get("class") == "scroll":
-            assert region.attributes["tabindex"] == "0"
-            assert region.attributes["aria-label"]
+    assert check_tables(tree) == 5
 
 
 def test_nothing_outside_is_referred_to(made: Made) -> None:
     """No address, no script, no file: links and references stay within the page."""
     _, text, tree = made
-    assert not re.search(r"https?:|//[a-z]|@import", text)
-    assert not tree.all("script")
-    ids = [e.attributes["id"] for e in tree.all() if "id" in e.attributes]
-    assert len(set(ids)) == len(ids)
-    for element in tree.all():
-        assert "src" not in element.attributes
-        target = element.attributes.get("href")
-        if target is not None and target != "data:,":
-            assert target.startswith("#")
-            assert target[1:] in ids
-        assert not any(name.startswith("on") for name in element.attributes)
-    for name in re.findall(r"url\(([^)]*)\)", text):
-        assert name[0] == "#"
-        assert name[1:] in ids
-    (policy,) = [e for e in tree.all("meta") if "http-equiv" in e.attributes]
-    assert str(policy.attributes["content"]).startswith("default-src 'none';")
+    check_nothing_outside(text, tree)
 
 
 def test_every_colour_is_a_variable_for_light_and_dark(made: Made) -> None:
     """Pictures name no colour: each is a variable that both papers define."""
     _, text, _ = made
-    style, _, body = text.partition("</style>")
-    assert not re.search(r"#[0-9a-f]{6}\b", re.sub(r"<data.*?</data>|[0-9a-f]{64}", "", body))
-    used = set(re.findall(r"var\(--([a-z0-9-]+)\)", text)) - {"font"}
-    assert used <= PALETTE.keys()
-    light, _, dark = style.partition("prefers-color-scheme: dark")
-    for name in used:
-        assert f"--{name}: {PALETTE[name].light};" in light
-        assert f"--{name}: {PALETTE[name].dark};" in dark
+    check_colours(text)
 
 
 def luminance(color: str) -> float:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import typer
 
+from sortedf.cli.prove import overview, ratio
+
 app = typer.Typer(
     name="prove",
-    help="Check the theorems by running them.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     rich_markup_mode=None,
 )
+app.callback()(overview.overview)
+app.command("ratio")(ratio.ratio)

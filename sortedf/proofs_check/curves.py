@@ -1,0 +1,62 @@
+"""Ratios along a parameter: plain points, and how fast they grow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Points = tuple[tuple[float, float], ...]
+"""Parameter and ratio, by parameter ascending."""
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Curves for one picture.
+
+    Parameters
+    ----------
+    title, note
+        What is shown, in a few words, and what a ratio is to.
+    parameter
+        What the ratios are plotted against, as the label of an axis.
+    points
+        By curve, a policy mostly.
+    growing
+        Whether both axes are logarithmic, and a power is fitted.
+    """
+
+    title: str
+    note: str
+    parameter: str
+    points: Mapping[str, Points]
+    growing: bool = False
+
+    @property
+    def exponents(self) -> dict[str, float]:
+        """Exponent b of ratio = a parameter^b by curve, of least squares of the logarithms."""
+        fitted = {}
+        for name, points in self.points.items():
+            if self.growing and len(points) > 1:
+                values, ratios = np.log(np.array(points, float)).T
+                fitted[name] = float(np.polyfit(values, ratios, 1)[0])
+        return fitted
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give plain data for JSON and for a page."""
+        return {
+            "title": self.title,
+            "note": self.note,
+            "parameter": self.parameter,
+            "growing": self.growing,
+            "curves": [
+                {
+                    "name": name,
+                    "points": [[float(value), float(ratio)] for value, ratio in points],
+                    "exponent": self.exponents.get(name),
+                }
+                for name, points in self.points.items()
+            ],
+        }
