@@ -91,7 +91,9 @@ def random_group(rng: random.Random, works: int) -> Workload:
         output = [rng.randint(1, rng.choice([5, 50, 150])) for _ in range(n)]
         work = {"prompt": prompt, "output": output} | _events(rng, n)
         drawn.append(work | {"seconds": [1, 0, 0, 0]})
-    limit = max(p + o for work in drawn for p, o in zip(work["prompt"], work["output"], strict=True))
+    limit = max(
+        p + o for work in drawn for p, o in zip(work["prompt"], work["output"], strict=True)
+    )
     limit += rng.choice([0, 0, -1, 20])  # with -1 an output is cut
     limit = max(limit, 1 + max(max(work["prompt"]) for work in drawn))
     needed = -(-limit // size)
@@ -130,8 +132,8 @@ def our_answer(work: Workload, version: EngineVersion = VLLM_0_32) -> dict[str, 
         stamps=work["stamps"] if by_priority else None,
         aborts=[np.inf if time is None else time for time in work["aborts"]],
     )
-    names = ("fixed", "prefill_token", "decode_token", "context")
-    model = StepTimeModel(**dict(zip(names, map(float, work["seconds"]), strict=True)))
+    fixed, prefill, decode, context = work["seconds"]
+    model = StepTimeModel(fixed=fixed, prefill_token=prefill, decode_token=decode, context=context)
     try:
         found = replay.run(model, log=True)
     except sortedf.SortedfError:
