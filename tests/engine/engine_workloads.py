@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import sortedf
-from sortedf.engine.replay import Replay
+from sortedf.engine.replaying import Replay
 from sortedf.engine.settings import VLLM_0_32, EngineSettings, EngineVersion
 from sortedf.engine.step_time import StepTimeModel
 
