@@ -67,7 +67,7 @@ def test_wheel_holds_every_package_and_nothing_else(tmp_path: Path) -> None:
     expected = {
         str(path.relative_to(ROOT))
         for path in (ROOT / "sortedf").rglob("*")
-        if path.is_file() and path.suffix in (".py", ".csv", ".typed", ".html", ".css")
+        if path.is_file() and path.suffix in (".py", ".csv", ".typed", ".html", ".css", ".json")
     }
     packed = {name for name in names if not name.split("/")[0].endswith(".dist-info")}
     assert packed == expected

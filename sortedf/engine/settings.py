@@ -101,7 +101,7 @@ class EngineSettings:
         Whether a step is scheduled while the one before runs; vLLM's default on GPUs.
     enable_prefix_caching
         Whether content is found again: a preempted request finds its own blocks as long as nobody
-        has taken them, all find the shared ones. Other requests are taken to have nothing in common.
+        has taken them, all find the shared ones. Otherwise requests have nothing in common.
     shared_blocks
         Leading blocks whose content all prompts share (a common header); needs prefix caching.
     version
@@ -168,7 +168,7 @@ class EngineSettings:
 
     @classmethod
     def for_budget(cls, kv_tokens: int, *, block_size: int = 16, **settings: Any) -> EngineSettings:
-        """Settings of an engine that holds this KV budget, rounded down to whole blocks."""
+        """Give the settings of an engine with this KV budget, rounded down to whole blocks."""
         whole_number("kv_tokens", kv_tokens, 1)
         whole_number("block_size", block_size, 1)
         if kv_tokens < block_size:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import sortedf
-from sortedf.engine.replay import Replay
+from sortedf.engine.replaying import Replay
 from sortedf.engine.settings import VLLM_0_32, EngineSettings, EngineVersion
 from sortedf.engine.step_time import StepTimeModel
 
@@ -78,6 +78,47 @@ def _events(rng: random.Random, n: int) -> Workload:
     }
 
 
+def random_group(rng: random.Random, works: int) -> Workload:
+    """Draw an engine that runs on the CPU, and backlogs for it; the clock counts steps."""
+    size = rng.choice([32, 32, 64])
+    scale = rng.choice([20, 80, 250])
+    caching = rng.random() < 0.3
+    shared = rng.choice([0, 1, 2]) if caching else 0
+    drawn: list[Workload] = []
+    for _ in range(works):
+        n = rng.randint(3, 20)
+        prompt = [rng.randint(1, scale) + shared * size for _ in range(n)]
+        output = [rng.randint(1, rng.choice([5, 50, 150])) for _ in range(n)]
+        work = {"prompt": prompt, "output": output} | _events(rng, n)
+        drawn.append(work | {"seconds": [1, 0, 0, 0]})
+    limit = max(
+        p + o for work in drawn for p, o in zip(work["prompt"], work["output"], strict=True)
+    )
+    limit += rng.choice([0, 0, -1, 20])  # with -1 an output is cut
+    limit = max(limit, 1 + max(max(work["prompt"]) for work in drawn))
+    needed = -(-limit // size)
+    seats = rng.choice([2, 8, 32])
+    chunked = rng.random() < 0.75
+    budget = max(seats, rng.choice([32, 100, 1000]))
+    settings = {
+        "num_gpu_blocks": 1 + needed + rng.choice([0, 0, 1, 2, needed, 5 * needed]),
+        "block_size": size,
+        "max_num_batched_tokens": budget if chunked else max(budget, limit),
+        "max_num_seqs": seats,
+        "max_model_len": limit,
+        "long_prefill_token_threshold": min(rng.choice([0, 0, 0, 17, 50]), limit),
+        "long_prefill_token_threshold_adaptive": rng.random() < 0.2,
+        "enable_chunked_prefill": chunked,
+        "watermark": rng.choice([0.0, 0.0, 0.1]),
+        "scheduler_reserve_full_isl": rng.random() < 0.5,
+        "policy": rng.choice(["fcfs", "priority"]),
+        "async_scheduling": False,
+        "enable_prefix_caching": caching,
+        "shared_blocks": shared,
+    }
+    return {"settings": settings, "works": drawn}
+
+
 def our_answer(work: Workload, version: EngineVersion = VLLM_0_32) -> dict[str, Any]:
     """Replay a workload; the answer in the form of the drivers of the real engine."""
     instance = sortedf.Instance(work["prompt"], work["output"], 2**40)
@@ -91,8 +132,8 @@ def our_answer(work: Workload, version: EngineVersion = VLLM_0_32) -> dict[str, 
         stamps=work["stamps"] if by_priority else None,
         aborts=[np.inf if time is None else time for time in work["aborts"]],
     )
-    names = ("fixed", "prefill_token", "decode_token", "context")
-    model = StepTimeModel(**dict(zip(names, map(float, work["seconds"]), strict=True)))
+    fixed, prefill, decode, context = work["seconds"]
+    model = StepTimeModel(fixed=fixed, prefill_token=prefill, decode_token=decode, context=context)
     try:
         found = replay.run(model, log=True)
     except sortedf.SortedfError:

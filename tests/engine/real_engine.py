@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DRIVERS = Path(__file__).parent / "vllm"
+DRIVERS = Path(__file__).parent / "drivers"
 
 
 def interpreter() -> Path:

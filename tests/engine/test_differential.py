@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from engine_workloads import canonical, our_answer, random_workload
+from engine_workloads import canonical, our_answer, random_group, random_workload
 from real_engine import ask
 
 pytestmark = pytest.mark.vllm
@@ -33,3 +33,17 @@ def test_scheduler_classes(request: pytest.FixtureRequest) -> None:
         by_priority += work["settings"]["policy"] == "priority"
     assert preempting >= count * 2 // 5
     assert by_priority >= count * 2 // 5
+
+
+def test_whole_engine(request: pytest.FixtureRequest) -> None:
+    """The same for backlogs on the whole engine on the CPU, tokens of a tiny model included."""
+    count = request.config.getoption("--engine-runs")
+    rng = random.Random(20261201)
+    groups = [random_group(rng, works=5) for _ in range(-(-count // 5))]
+    preempting = 0
+    for group, answers in zip(groups, ask("drive_engine.py", groups), strict=True):
+        for work, answer in zip(group["works"], answers, strict=True):
+            ours = our_answer(work | {"settings": group["settings"]})
+            assert canonical(ours) == canonical(answer), (group["settings"], work)
+            preempting += any(victims for _, victims in answer.get("calls", ()))
+    assert preempting >= count // 4

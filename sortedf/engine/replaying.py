@@ -232,7 +232,7 @@ def replay(
 
 
 def _cut_outputs(instance: Instance, settings: EngineSettings) -> IntArray:
-    """Outputs as the engine cuts them at ``max_model_len``."""
+    """Give the outputs as the engine cuts them at ``max_model_len``."""
     limit = settings.max_model_len
     if limit is None:
         return instance.output_tokens

@@ -53,6 +53,7 @@ ENGINE_SETTINGS = (
     "max_num_seqs",
     "max_model_len",
     "long_prefill_token_threshold",
+    "long_prefill_token_threshold_adaptive",
     "enable_chunked_prefill",
     "enable_prefix_caching",
     "watermark",
@@ -107,7 +108,9 @@ def run(llm: LLM, settings: dict[str, Any], work: dict[str, Any], seed: int) -> 
     )
     first: list[int | None] = [None] * len(work["prompt"])
     done: list[int | None] = [None] * len(work["prompt"])
-    idle, before = inputs[0][0], 0  # idle: clock less the steps that ran
+    idle = inputs[0][0]  # the clock less the steps that ran
+    patience = 2 * sum(work["prompt"]) + 2 * sum(work["output"]) + 1000
+    fruitless = 0
     while inputs or engine.has_unfinished_requests():
         if not engine.has_unfinished_requests():
             idle = max(idle, inputs[0][0] - recorder.ran)
@@ -126,13 +129,18 @@ def run(llm: LLM, settings: dict[str, Any], work: dict[str, Any], seed: int) -> 
                 arrival_time=work["stamps"][i],
                 priority=work["priorities"][i] if settings["policy"] == "priority" else 0,
             )
-        for answer in engine.step():
+        answers = engine.step()
+        fruitless = 0 if answers else fruitless + 1
+        if fruitless > patience:
+            engine.abort_request([str(i) for i in range(len(first))])
+            scheduler.schedule = plain
+            return {"endless": True}
+        for answer in answers:
             i = number(answer.request_id)
             if first[i] is None:
                 first[i] = idle + recorder.ran
             if answer.finished:
                 done[i] = idle + recorder.ran
-        before += 1
     scheduler.schedule = plain
     return {"calls": recorder.calls, "first": first, "done": done}
 
@@ -152,6 +160,7 @@ def main() -> None:
                 skip_tokenizer_init=True,
                 dtype="float32",
                 enforce_eager=True,
+                kv_cache_memory_bytes=1 << 26,
                 num_gpu_blocks_override=settings["num_gpu_blocks"],
                 scheduling_policy=settings["policy"],
                 async_scheduling=False,

@@ -9,8 +9,8 @@ A workload is a JSON object a line: ``settings`` (names as in sortedf.engine.Eng
 (null for never), ``seconds`` ([fixed, prefill token, decode token, context]; whole numbers, so that
 sums are exact). The answer, a line each: ``calls``, one for each schedule() call in which anything
 was scheduled or preempted, ``[[[request, tokens, kind], ...], [victims]]`` with kind 0 continued, 1
-new, 2 resumed, and ``first`` and ``done``, seconds or null. Or ``{"endless": true}``, when no token was sampled for
-longer than it takes to compute all of them twice.
+new, 2 resumed, and ``first`` and ``done``, seconds or null. Or ``{"endless": true}``, when no token
+was sampled for longer than it takes to compute all of them twice.
 
 The loop around the scheduler is that of vllm/v1/engine/core.py: ``step`` and
 ``step_with_batch_queue``.
@@ -203,9 +203,7 @@ def make_scheduler(model: str, settings: dict[str, Any]) -> Scheduler:
     }
     config = VllmConfig(
         model_config=model_config(model, limit),
-        scheduler_config=SchedulerConfig(
-            max_model_len=limit, is_encoder_decoder=False, **options
-        ),
+        scheduler_config=SchedulerConfig(max_model_len=limit, is_encoder_decoder=False, **options),
         cache_config=CacheConfig(
             block_size=size, enable_prefix_caching=settings["enable_prefix_caching"]
         ),
