@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -22,6 +23,9 @@ RICH_FORMS = ("sfs",)
 
 MOST_SHARED = 64
 """Blocks up to which a common header is looked for."""
+
+SEATS_FILLED = 0.9
+"""Share of the seats below which a waiting request does not wait for a seat."""
 
 Report = Callable[[str], None]
 
@@ -129,7 +133,7 @@ def calibrate_run(
             richer = fit(name, shared, best)
             best = richer if richer.score < (1 - WORTH) * best.score else best
     settings = run.settings.replace(shared_blocks=shared)
-    source = f"fitted through the replay to {training.name} of {run.folder}"
+    source = f"fitted through the replay to {training.name} of {Path(run.folder).resolve().name}"
     return RunFit(
         model=replace(best.model, source=source),
         settings=settings,
@@ -155,6 +159,11 @@ def _warnings(training: Training, settings: EngineSettings, fit: Fitted) -> list
     lines = []
     if training.completed == 0:
         lines.append("no request is seen to its last token: what a decode takes is a guess")
+    if _cache_bound(training, settings):
+        lines.append(
+            "requests waited while seats were free: the KV cache was full, but its size was not "
+            "recorded; give num_gpu_blocks"
+        )
     replay = training.replay(settings)
     replayed = replay.run(fit.model, log=True)
     log = replayed.log
@@ -170,3 +179,19 @@ def _warnings(training: Training, settings: EngineSettings, fit: Fitted) -> list
     done = np.vstack([np.zeros(log.work.shape[1]), np.cumsum(log.work, axis=0)])
     between = np.diff(done[np.searchsorted(log.end, moments, side="right")], axis=0)
     return lines + unidentified(design_matrix(fit.form, between), form_names(fit.form))
+
+
+def _cache_bound(training: Training, settings: EngineSettings) -> bool:
+    """Whether a cache of unknown size kept requests waiting, by the known times."""
+    run = training.run
+    if run.blocks_known or not training.first.any():
+        return False
+    # Who waited longer than its own prefill took did not wait for a step alone.
+    waited = training.first & (run.admitted - run.arrivals > run.first_token - run.admitted)
+    if not waited.any():
+        return False
+    came = np.sort(run.admitted[training.admitted])
+    left = np.sort(run.last_token[training.last])
+    moments = run.admitted[waited]
+    running = np.searchsorted(came, moments) - np.searchsorted(left, moments)
+    return bool(np.median(running) < SEATS_FILLED * settings.max_num_seqs)

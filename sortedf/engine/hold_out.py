@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sortedf.engine.fit import fit_form
 from sortedf.engine.interval import COVERAGE, ErrorInterval, conformal_quantile, relative_errors
-from sortedf.engine.replay import Replay
+from sortedf.engine.replaying import Replay
 from sortedf.engine.settings import EngineSettings
 from sortedf.engine.training import BoolArray, FloatArray, Training, earlier_part
 

@@ -47,6 +47,8 @@ class Run:
         Lengths and ids. Its KV budget is that of the settings.
     settings
         The engine's.
+    blocks_known
+        Whether the size of the KV cache was recorded or given.
     notes
         What the folder does not say and was assumed, a line each.
     arrivals
@@ -64,6 +66,7 @@ class Run:
     folder: str
     instance: Instance
     settings: EngineSettings
+    blocks_known: bool
     notes: tuple[str, ...]
     arrivals: FloatArray
     admitted: FloatArray
@@ -118,7 +121,7 @@ def read_run(folder: str | Path, *, num_gpu_blocks: int | None = None) -> Run:
     _check_whole(meta, len(rows), float(stamps.max() - start), source.name)
     ids = [str(row[0]) for row in rows]
     prompt, output = (np.array([row[k] for row in rows], np.int64) for k in (1, 2))
-    settings, notes = settings_of(
+    settings, blocks_known, notes = settings_of(
         meta, source.name, prompt, output, num_gpu_blocks=num_gpu_blocks
     )
     arrivals, admitted, first, last = stamps - start
@@ -126,6 +129,7 @@ def read_run(folder: str | Path, *, num_gpu_blocks: int | None = None) -> Run:
         folder=str(folder),
         instance=Instance(prompt, output, settings.kv_tokens, ids=ids),
         settings=settings,
+        blocks_known=blocks_known,
         notes=tuple(notes),
         arrivals=arrivals,
         admitted=admitted,

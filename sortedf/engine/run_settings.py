@@ -43,8 +43,8 @@ def settings_of(
     output: IntArray,
     *,
     num_gpu_blocks: int | None = None,
-) -> tuple[EngineSettings, list[str]]:
-    """Derive the settings, and say in a line each what was assumed.
+) -> tuple[EngineSettings, bool, list[str]]:
+    """Derive the settings, whether the cache's size is known, and what was assumed, a line each.
 
     Resolved values come before those that were asked for, those before vLLM's defaults. A run whose
     KV cache was not recorded is taken to have had room for all that can run at once.
@@ -101,7 +101,8 @@ def settings_of(
         )
     try:
         blocks = num_gpu_blocks or _first("num_gpu_blocks", cache, asked)
-        if blocks is None:
+        blocks_known = blocks is not None
+        if not blocks_known:
             whole_number("block_size", block_size, 1)
             whole_number("max_num_seqs", values["max_num_seqs"], 1)
             blocks = _ample(prompt, output, block_size, values["max_num_seqs"])
@@ -119,7 +120,7 @@ def settings_of(
         )
     except (OptionError, TypeError) as error:
         raise _fault(name, str(error)) from None
-    return settings, notes
+    return settings, blocks_known, notes
 
 
 def _version(text: object, notes: list[str]) -> EngineVersion:

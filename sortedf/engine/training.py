@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sortedf.engine.replay import Replay, Replayed
+from sortedf.engine.replaying import Replay, Replayed
 from sortedf.engine.run_folder import Run
 from sortedf.engine.settings import EngineSettings
 from sortedf.errors import OptionError

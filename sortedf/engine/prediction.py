@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sortedf.engine.calibration import Calibration
 from sortedf.engine.interval import ErrorInterval
-from sortedf.engine.replay import Replay, Replayed
+from sortedf.engine.replaying import Replay, Replayed
 from sortedf.engine.settings import EngineSettings
 from sortedf.model import Instance
 
@@ -95,7 +95,7 @@ def predict(
         The engine. What all prompts share is the settings' business: a calibration's
         ``shared_blocks`` are of its own prompts.
     arrivals, order
-        As for :class:`sortedf.engine.replay.Replay`.
+        As for :class:`sortedf.engine.replaying.Replay`.
     """
     replay = Replay(instance, settings, arrivals=arrivals, order=order)
     replayed = replay.run(calibration.model, log=True)
