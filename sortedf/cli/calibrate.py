@@ -127,9 +127,7 @@ def fit_run(
     from sortedf.engine.calibration import calibrate_from_run
 
     with console.steps("calibrating") as report:
-        return calibrate_from_run(
-            training, form=form, shared_blocks=shared_blocks, report=report
-        )
+        return calibrate_from_run(training, form=form, shared_blocks=shared_blocks, report=report)
 
 
 def run_document(training: Training, calibration: Calibration, fit: RunFit) -> dict[str, Any]:

@@ -50,6 +50,7 @@ def validate(
         raise OptionError("-o - and --json both want stdout; leave one out")
     if steptime is not None and (train is not None or form != "auto"):
         raise OptionError("--train and --form are of a calibration; --steptime is one already")
+    from sortedf import __version__
     from sortedf.engine.calibration import read_calibration
     from sortedf.engine.training import training_part
     from sortedf.engine.validation import validate as compare
@@ -67,7 +68,7 @@ def validate(
         calibrated = run_document(training, calibration, fit)
     for line in calibration.warnings:
         console.note(f"warning: {line}")
-    document = {**compared, "calibration": calibrated}
+    document = {**compared, "version": __version__, "calibration": calibrated}
     if json:
         console.json(document)
     elif output != "-":

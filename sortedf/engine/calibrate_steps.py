@@ -124,11 +124,12 @@ def calibrate_steps(
     design = design_matrix(chosen, terms)
     coefficients, scale = fit_robustly(design, times)
     residuals = times - design @ coefficients
-    outliers = np.flatnonzero(np.abs(residuals) > OUTLYING * scale) if scale > 0 else []
+    # A perfect fit has no scale; what differs then is rounding.
+    limit = max(OUTLYING * scale, 1e-9 * float(np.median(times)))
     return StepFit(
         form=chosen,
         model=StepTimeModel.of_form(chosen, coefficients.tolist()),
-        outliers=np.asarray(outliers, np.int64),
+        outliers=np.flatnonzero(np.abs(residuals) > limit),
         held_out=held_out,
         interval=_interval(times, predicted[chosen], folds),
         warnings=tuple(unidentified(design, form_names(chosen))),

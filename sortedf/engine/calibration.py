@@ -140,7 +140,9 @@ def read_calibration(path: str | Path) -> Calibration:
         raise InputError([Fault(source.name, None, message)]) from None
     if part is None:
         return Calibration(model=model)
-    interval = None if part.interval is None else ErrorInterval(**msgspec.structs.asdict(part.interval))
+    interval = (
+        None if part.interval is None else ErrorInterval(**msgspec.structs.asdict(part.interval))
+    )
     return Calibration(
         model=model,
         shared_blocks=part.shared_blocks,

@@ -125,7 +125,9 @@ class Search:
 
     def grid(self) -> list[tuple[float, FloatArray]]:
         """Scores of all starts, ascending, with the starts."""
-        points = [np.log(values) for values in itertools.product(*map(STARTS.get, self.names))]
+        points = [
+            np.log(values) for values in itertools.product(*(STARTS[name] for name in self.names))
+        ]
         return sorted(((self.score(x), x) for x in points), key=_by_score)
 
 

@@ -51,8 +51,11 @@ def unidentified(design: FloatArray, names: Sequence[str]) -> list[str]:
             f"({ROWS_PER_COEFFICIENT} for each are wanted)"
         )
     lengths = np.linalg.norm(design, axis=0)
-    for name in np.array(names)[lengths == 0]:
-        lines.append(f"{name} cannot be told: the data hold nothing that it would count for")
+    lines += [
+        f"{name} cannot be told: the data hold nothing that it would count for"
+        for name, length in zip(names, lengths, strict=True)
+        if length == 0
+    ]
     seen = np.flatnonzero(lengths > 0)
     if rows < len(seen) or not len(seen):
         return lines

@@ -43,7 +43,7 @@ class StateSeries:
     kv_use: FloatArray
 
     def at(self, moments: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Running, waiting and KV use at moments: of the last step that has ended; 0 before."""
+        """Give running, waiting and KV use at moments: of the last step that has ended, or 0."""
         place = np.searchsorted(self.end, moments, side="right")
         return tuple(  # type: ignore[return-value]
             np.concatenate([[0.0], values])[place]

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sortedf.engine.run_settings import settings_of
 from sortedf.engine.run_series import Series, read_series
+from sortedf.engine.run_settings import settings_of
 from sortedf.engine.settings import EngineSettings
 from sortedf.errors import Fault, InputError
 from sortedf.instances.json_values import BadLine, decode_object, shown, whole_number
@@ -149,11 +149,12 @@ def _read_requests(source: Source) -> list[tuple[Any, ...]]:
     for line, text in source.lines():
         try:
             row = _request(decode_object(text))
-            if (first := seen.setdefault(row[0], line)) != line:
-                raise BadLine(f"request_id {shown(row[0])} stands on line {first} too")
-            rows.append(row)
         except BadLine as error:
             log.add(line, str(error))
+            continue
+        if (first := seen.setdefault(row[0], line)) != line:
+            log.add(line, f"request_id {shown(row[0])} stands on line {first} too")
+        rows.append(row)
     log.close(lambda note: None)
     if not rows:
         raise _fault(source.name, "holds no request")

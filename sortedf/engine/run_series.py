@@ -76,9 +76,7 @@ def read_series(path: str | Path) -> Series | None:
         return None
     t, running, waiting, *use = np.array(values).T
     recorded = bool(use) and bool(use[0].any())
-    return Series(
-        t=t, running=running, waiting=waiting, kv_use=use[0] / 100 if recorded else None
-    )
+    return Series(t=t, running=running, waiting=waiting, kv_use=use[0] / 100 if recorded else None)
 
 
 def _number(text: str) -> float:

@@ -230,7 +230,10 @@ def published() -> dict[str, StepTimeModel]:
         (file for file in folder.iterdir() if file.name.endswith(".json")),
         key=lambda file: file.name,
     )
-    return {file.name.removesuffix(".json"): parse_step_time(file.read_bytes(), file.name) for file in files}
+    return {
+        file.name.removesuffix(".json"): parse_step_time(file.read_bytes(), file.name)
+        for file in files
+    }
 
 
 assert set(COEFFICIENTS) | {"source"} == {field.name for field in fields(StepTimeModel)}

@@ -120,7 +120,9 @@ def training_part(run: Run, part: str) -> Training:
     except ValueError:
         share = 0.0
     if not 0 < share < 1:
-        raise OptionError(f"the training part is {part!r}; it must be all, half or a share in (0, 1)")
+        raise OptionError(
+            f"the training part is {part!r}; it must be all, half or a share in (0, 1)"
+        )
     return before(run, share)
 
 

@@ -47,8 +47,6 @@ def validate(run: Run, calibration: Calibration, training: Training | None) -> d
         ``errors``, ``coverage`` of the error interval on what was not trained on, per-request times
         and ``series`` of running, waiting and KV use.
     """
-    import sortedf
-
     settings = run.settings
     if settings.enable_prefix_caching:
         settings = settings.replace(shared_blocks=calibration.shared_blocks)
@@ -81,7 +79,6 @@ def validate(run: Run, calibration: Calibration, training: Training | None) -> d
     unseen_last = np.ones(len(run.instance), bool) if training is None else ~training.last
     return {
         "schema": SCHEMA,
-        "version": sortedf.__version__,
         "folder": run.folder,
         "model": run.model,
         "hardware": run.hardware,
@@ -179,7 +176,7 @@ def _series(run: Run, prediction: Prediction) -> dict[str, Any]:
 
 
 def _present(arrivals: FloatArray, last: FloatArray, moments: FloatArray) -> FloatArray:
-    """Requests that have arrived and are not done at each moment."""
+    """Count the requests that have arrived and are not done at each moment."""
     came = np.searchsorted(np.sort(arrivals), moments, side="right")
     left = np.searchsorted(np.sort(last), moments, side="right")
     return (came - left).astype(np.float64)

@@ -26,7 +26,7 @@ def seconds(value: float) -> str:
 
 
 def calibration(document: Mapping[str, Any]) -> Group:
-    """What was fitted, and to what, from the document of ``sortedf calibrate --json``."""
+    """Show what was fitted, and to what, from the document of ``sortedf calibrate --json``."""
     steptime = document["steptime"]
     part = steptime["calibration"]
     interval = part["interval"]
@@ -46,7 +46,8 @@ def calibration(document: Mapping[str, Any]) -> Group:
         pairs.append(
             (
                 f"error interval ({interval['coverage']:.0%})",
-                f"first token {interval['first_token']:.2%}, completion {interval['completion']:.2%}",
+                f"first token {interval['first_token']:.2%}, "
+                f"completion {interval['completion']:.2%}",
             )
         )
     return Group(facts(f"step times of {document['folder']}", pairs), _tried(document))
@@ -144,7 +145,7 @@ def told(document: Mapping[str, Any]) -> str:
     coverage = document["coverage"]
     if coverage is not None and coverage["latency"] is not None:
         parts.append(
-            f"the {coverage['asked']:.0%} interval holds {coverage['latency']:.0%} of the latencies "
-            "not trained on"
+            f"the {coverage['asked']:.0%} interval holds {coverage['latency']:.0%} of the "
+            "latencies not trained on"
         )
     return "; ".join(parts)

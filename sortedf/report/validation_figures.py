@@ -23,7 +23,7 @@ TRAINED, UNSEEN = "line-7", "line-0"
 
 
 def scatter(document: Document, paper: Paper) -> Figure:
-    """A point a request: realized seconds since arrival against predicted ones."""
+    """Draw a point a request: realized seconds since arrival against predicted ones."""
     beside = paper.name == "wide"
     figure, grid = new(paper, *((1, 2) if beside else (2, 1)), height=1.25)
     trained = np.array(document["requests"]["trained"])
@@ -65,7 +65,7 @@ def errors(document: Document, paper: Paper) -> Figure:
 
 
 def series(document: Document, paper: Paper) -> Figure:
-    """Running, waiting and KV use over time, predicted and recorded, below each other."""
+    """Draw running, waiting and KV use over time, predicted and recorded, below each other."""
     drawn = document["series"]
     t, predicted, recorded = drawn["t"], drawn["predicted"], drawn["recorded"]
     figure, grid = new(paper, 3, 1, height=0.75)
@@ -98,7 +98,7 @@ def describe(document: Document, name: str) -> str:
         return f"A point for each of {document['n']:,} requests. {'; '.join(parts)}."
     if name == "errors":
         parts = [
-            f"{what} between {off.min():+.3f} and {off.max():+.3f} s, median {np.median(off):+.3f} s"
+            f"{what} from {off.min():+.3f} to {off.max():+.3f} s, median {np.median(off):+.3f} s"
             for what, off in ((w, _errors(document, m)) for m, w in MEASURES.items())
         ]
         return f"Predicted less realized: {'; '.join(parts)}."

@@ -26,9 +26,7 @@ def page(document: Document) -> str:
         seconds=seconds,
         told=told(document),
         figure=lambda measure, name: next(
-            row
-            for row in document["figures"]
-            if (row["measure"], row["figure"]) == (measure, name)
+            row for row in document["figures"] if (row["measure"], row["figure"]) == (measure, name)
         ),
     )
 
