@@ -92,7 +92,7 @@ def calibrate_steps(
         How long it took, shape (steps,), > 0.
     form
         A form, or ``auto``: of all forms whose held-out error is within the confidence interval of
-        the least one, the one of fewest coefficients.
+        the least one, the one of fewest coefficients, and of these the best.
     seed
         Of the resampling.
 
@@ -112,15 +112,16 @@ def calibrate_steps(
         raise OptionError(f"work has shape {terms.shape} and seconds {times.shape}")
     if form != AUTO:
         form_names(form)
-    names = sorted(FORMS, key=lambda name: len(FORMS[name])) if form == AUTO else [form]
-    names = [name for name in names if len(FORMS[name]) <= len(times)]
+    asked = FORMS if form == AUTO else [form]
+    names = [name for name in asked if len(FORMS[name]) <= len(times)]
     if not names:
         raise OptionError(f"{len(times)} steps are too few to fit a step-time model; log more")
     folds = min(FOLDS, len(times))
     predicted = {name: _held_out(design_matrix(name, terms), times, folds) for name in names}
     held_out = {name: _score(times, predicted[name], seed) for name in names}
     best = min(names, key=lambda name: held_out[name].error)
-    chosen = next(name for name in names if held_out[name].error <= held_out[best].high)
+    good = [name for name in names if held_out[name].error <= held_out[best].high]
+    chosen = min(good, key=lambda name: (len(FORMS[name]), held_out[name].error))
     design = design_matrix(chosen, terms)
     coefficients, scale = fit_robustly(design, times)
     residuals = times - design @ coefficients
