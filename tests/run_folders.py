@@ -89,7 +89,7 @@ def rows_of(
     moved = np.concatenate([[0.0], np.cumsum(np.diff(ends) * factors)])
 
     def stamp(times: np.ndarray[Any, Any]) -> list[float]:
-        return (CLOCK + np.interp(times, ends, moved)).tolist()
+        return [float(time) for time in CLOCK + np.interp(times, ends, moved)]
 
     columns = zip(
         instance.ids,

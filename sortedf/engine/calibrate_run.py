@@ -113,8 +113,8 @@ def calibrate_run(
 
     def fit(name: str, shared: int, begin: Fitted | None = None) -> Fitted:
         say(f"fitting form {name}, shared blocks {shared}")
-        objective = _objective(training, run.settings.replace(shared_blocks=shared))
-        fitted = fit_form(name, objective, begin=None if begin is None else begin.model)
+        error = objective(training, run.settings.replace(shared_blocks=shared))
+        fitted = fit_form(name, error, begin=None if begin is None else begin.model)
         trials.append(Trial(shared_blocks=shared, fitted=fitted))
         return fitted
 
@@ -143,7 +143,8 @@ def calibrate_run(
     )
 
 
-def _objective(training: Training, settings: EngineSettings) -> Callable[[StepTimeModel], float]:
+def objective(training: Training, settings: EngineSettings) -> Callable[[StepTimeModel], float]:
+    """Give the training error of a model as a function, the replay prepared once."""
     replay = training.replay(settings)
     return lambda model: training.error(replay.run(model))
 

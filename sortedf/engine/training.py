@@ -160,15 +160,17 @@ def before(run: Run, share: float) -> Training:
     )
 
 
-def earlier_part(training: Training) -> Training | None:
-    """Keep half of a training part: the requests that arrived first, or what came first.
+def parts(training: Training) -> list[Training]:
+    """Give the parts of a training part that a fit can be tried on: what is left tests it.
 
-    ``None`` where nothing would be left.
+    The earlier half and the later half of its requests; of what was seen before a moment only what
+    was seen before half of it, because what comes later rests on what came before.
     """
     run = training.run
     if training.late.any():
         share = training.end / 2 / run.makespan
-        return before(run, share) if (run.first_token < share * run.makespan).any() else None
+        return [before(run, share)] if (run.first_token < share * run.makespan).any() else []
     known = np.flatnonzero(training.last)
-    count = len(known) // 2
-    return first_arrivals(run, known, count) if count else None
+    by_arrival = known[np.argsort(run.arrivals[known], kind="stable")]
+    halves = (by_arrival[: len(known) // 2], by_arrival[len(known) // 2 :])
+    return [first_arrivals(run, half, len(half)) for half in halves if len(half)]

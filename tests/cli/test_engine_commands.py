@@ -16,7 +16,8 @@ from sortedf.engine.step_log import StepLog, write_step_log
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made_folder(tmp_path_factory.mktemp("runs") / "run", 40)
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    return made_folder(folder, 40, rate=40.0, num_gpu_blocks=600)
 
 
 @pytest.fixture
