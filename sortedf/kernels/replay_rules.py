@@ -68,18 +68,18 @@ def schedule(rules: Rules, engine: Engine, call: int) -> None:
     counts = engine.counts
     counts[SCHEDULED] = 0
     counts[VICTIMS] = 0
-    cap = _chunk_cap(rules, counts[RUNNING] + counts[WAITING])
+    cap = chunk_cap(rules, counts[RUNNING] + counts[WAITING])
     budget = _continue_running(rules, engine, call, cap)
     if counts[VICTIMS] > 0:
         _drop_taken_back(engine)
         counts[CONTINUED] = counts[SCHEDULED]
     else:
         counts[CONTINUED] = counts[SCHEDULED]
-        _admit(rules, engine, call, cap, budget)
+        admit(rules, engine, call, cap, budget)
 
 
 @jit
-def _chunk_cap(rules: Rules, present: int) -> int:
+def chunk_cap(rules: Rules, present: int) -> int:
     """Most tokens that one request may have in this step."""
     if rules.chunk_cap == 0 or (present <= 1 and not rules.cap_alone):
         return rules.token_budget
@@ -199,7 +199,7 @@ def _drop_taken_back(engine: Engine) -> None:
 
 
 @jit
-def _admit(rules: Rules, engine: Engine, call: int, cap: int, budget: int) -> None:
+def admit(rules: Rules, engine: Engine, call: int, cap: int, budget: int) -> None:
     """Admit from the head of the waiting queue until one does not fit."""
     requests, lists, counts = engine.requests, engine.lists, engine.counts
     size = rules.block_size

@@ -41,8 +41,8 @@ from sortedf.kernels.replay_state import (
     FloatArray,
     IntArray,
     Rules,
-    drop_gone,
     enqueue,
+    take_out,
 )
 from sortedf.kernels.step_terms import TERMS, step_seconds
 
@@ -187,15 +187,12 @@ def let_arrive(engine: Engine, clock: float) -> None:
 def carry_out_aborts(rules: Rules, engine: Engine, clock: float) -> None:
     """Remove the requests whose abort has come by now."""
     counts = engine.counts
-    first = counts[ABORTED]
     while counts[ABORTED] < counts[BY_ABORT]:
         request = engine.lists[BY_ABORT, counts[ABORTED]]
         if engine.times[request, ABORT] > clock:
             break
         counts[ABORTED] += 1
         _remove(rules, engine, request)
-    if counts[ABORTED] > first:
-        drop_gone(engine)
 
 
 @jit
@@ -207,8 +204,6 @@ def leave(rules: Rules, engine: Engine, finished: IntArray, n: int) -> None:
         if rules.caching and requests[request, HELD] > 0:
             mark(engine, request, requests[request, COMPUTED] // rules.block_size)
         _remove(rules, engine, request)
-    if n > 0:
-        drop_gone(engine)
 
 
 @jit
@@ -219,6 +214,7 @@ def _remove(rules: Rules, engine: Engine, request: int) -> None:
     requests[request, GONE] = 1
     if requests[request, HELD] > 0:
         release(rules, engine, request)
+        take_out(engine, request)
     else:
         engine.counts[WAITING] -= 1
 
