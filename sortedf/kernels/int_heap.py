@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from sortedf.kernels.jit import jit
+from sortedf.kernels.jit import lean_jit
 
 
-@jit
+@lean_jit
 def push(heap: npt.NDArray[np.int64], size: int, key: int) -> None:
     """Add a key to a heap of ``size`` keys, which has room for it. O(log size)."""
     child = size
@@ -21,7 +21,7 @@ def push(heap: npt.NDArray[np.int64], size: int, key: int) -> None:
     heap[child] = key
 
 
-@jit
+@lean_jit
 def pop(heap: npt.NDArray[np.int64], size: int) -> None:
     """Take the least key out of a heap of ``size`` keys, at least one. O(log size)."""
     last = size - 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sortedf.kernels.jit import jit
+from sortedf.kernels.jit import jit, lean_jit
 from sortedf.kernels.replay_group import (
     MEMBERS,
     Group,
@@ -84,10 +84,26 @@ def replay_events(
     as a group, chunks and admissions one by one. O(log n) each. *One by one*: where blocks or the
     token budget run short, by the rules for each running request. O(running).
     """
+    n = len(engine.requests)
+    group, work = new_group(rules, n), np.zeros(TERMS)
+    parts, leaving = np.empty(n, np.int64), np.empty(n, np.int64)
+    return _run(rules, engine, seconds, clock, target, group, work, parts, leaving)
+
+
+@lean_jit
+def _run(
+    rules: Rules,
+    engine: Engine,
+    seconds: FloatArray,
+    clock: float,
+    target: int,
+    group: Group,
+    work: FloatArray,
+    parts: IntArray,
+    leaving: IntArray,
+) -> bool:
     counts, n = engine.counts, len(engine.requests)
-    group, parts, n_parts = new_group(rules, n), np.empty(n, np.int64), 0
-    work = np.zeros(TERMS)
-    leaving, n_leaving = np.empty(n, np.int64), 0
+    n_parts, n_leaving = 0, 0
     call, ran, end = 0, 0, clock
     patience = 2 * np.sum(engine.requests[:, LAST]) + 1000
     fruitless = 0
@@ -147,7 +163,8 @@ def replay_events(
         if rules.asynchronous:
             leave(rules, engine, leaving, n_leaving)
             n_leaving = counts[FINISHED]
-            leaving[:n_leaving] = engine.lists[FINISHED, :n_leaving]
+            for place in range(n_leaving):
+                leaving[place] = engine.lists[FINISHED, place]
             clock = begin
         else:
             leave(rules, engine, engine.lists[FINISHED], counts[FINISHED])
@@ -161,11 +178,11 @@ def replay_events(
         call += steps
 
 
-@jit
+@lean_jit
 def _still_steps(
     rules: Rules, engine: Engine, group: Group, seconds: FloatArray, begin: float
 ) -> int:
-    """Steps until something else may happen than the group's decodes; 0 if blocks are too few.
+    """Count the steps in which only the group's decodes can happen; 0 if blocks are too few.
 
     The call of the first has seen what arrived. Synchronous: the call after step i comes when it
     has ended; asynchronous: when it begins.
@@ -184,7 +201,7 @@ def _still_steps(
     return steps
 
 
-@jit
+@lean_jit
 def _next_abort(engine: Engine) -> float:
     counts = engine.counts
     if counts[ABORTED] == counts[BY_ABORT]:
@@ -192,7 +209,7 @@ def _next_abort(engine: Engine) -> float:
     return engine.times[engine.lists[BY_ABORT, counts[ABORTED]], ABORT]
 
 
-@jit
+@lean_jit
 def _schedule_together(
     rules: Rules, engine: Engine, group: Group, parts: IntArray, call: int
 ) -> bool:

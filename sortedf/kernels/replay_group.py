@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sortedf.kernels.int_heap import pop, push
-from sortedf.kernels.jit import jit
+from sortedf.kernels.jit import jit, lean_jit
 from sortedf.kernels.replay_state import (
     COMPUTED,
     FINISHED,
@@ -54,14 +54,14 @@ def new_group(rules: Rules, n: int) -> Group:
     )
 
 
-@jit
+@lean_jit
 def decodes(engine: Engine, request: int) -> bool:
     """Whether a request is between its first and its last token, with one token to compute."""
     row = engine.requests[request]
     return row[GOAL] - row[COMPUTED] == 1 and row[COMPUTED] >= row[PROMPT]
 
 
-@jit
+@lean_jit
 def join(rules: Rules, engine: Engine, group: Group, request: int) -> None:
     """Let a request that decodes be a member. O(log members)."""
     sums = group.sums
@@ -74,7 +74,7 @@ def join(rules: Rules, engine: Engine, group: Group, request: int) -> None:
     sums[SQUARES] += computed * computed
 
 
-@jit
+@lean_jit
 def dissolve(rules: Rules, engine: Engine, group: Group) -> None:
     """Bring the members' rows up to date; the group is empty then. O(members + block size)."""
     requests, sums = engine.requests, group.sums
@@ -89,13 +89,13 @@ def dissolve(rules: Rules, engine: Engine, group: Group) -> None:
     sums[MEMBERS], sums[TOKENS_THERE], sums[SQUARES] = 0, 0, 0
 
 
-@jit
+@lean_jit
 def steps_to_end(group: Group) -> int:
-    """Steps until the first of the members, of whom there is one, has its last token."""
+    """Count the steps until the first of the members, of whom there is one, has its last token."""
     return (group.ends[0] >> 32) - group.sums[TOGETHER]
 
 
-@jit
+@lean_jit
 def blocks_needed(rules: Rules, group: Group, steps: int) -> int:
     """Blocks that the members take in the next steps. O(block size)."""
     rounds = steps // rules.block_size
@@ -109,9 +109,9 @@ def blocks_needed(rules: Rules, group: Group, steps: int) -> int:
     return total
 
 
-@jit
+@lean_jit
 def steps_with_blocks(rules: Rules, group: Group, free: int, most: int) -> int:
-    """Steps, at most ``most``, for which so many blocks suffice. O(block size)."""
+    """Count the steps, at most ``most``, for which so many blocks suffice. O(block size)."""
     members = group.sums[MEMBERS]
     if members * (most // rules.block_size + 1) <= free:
         return most
@@ -128,7 +128,7 @@ def steps_with_blocks(rules: Rules, group: Group, free: int, most: int) -> int:
     return min(steps, most)
 
 
-@jit
+@lean_jit
 def add_work(group: Group, work: FloatArray) -> None:
     """Add what the members do in the next step to the terms of the step."""
     sums = group.sums
@@ -139,7 +139,7 @@ def add_work(group: Group, work: FloatArray) -> None:
         work[CONTEXT_SQUARED] += sums[SQUARES]
 
 
-@jit
+@lean_jit
 def group_seconds(group: Group, seconds: FloatArray, steps: int) -> float:
     """Duration of so many steps in which nothing but the group runs, in closed form.
 
@@ -159,7 +159,7 @@ def group_seconds(group: Group, seconds: FloatArray, steps: int) -> float:
     )
 
 
-@jit
+@lean_jit
 def steps_until(group: Group, seconds: FloatArray, duration: float, most: int) -> int:
     """Fewest steps that take so many seconds, but at most ``most``. O(log most)."""
     low, high = 0, most
@@ -172,7 +172,7 @@ def steps_until(group: Group, seconds: FloatArray, duration: float, most: int) -
     return low
 
 
-@jit
+@lean_jit
 def step_together(rules: Rules, engine: Engine, group: Group, steps: int, finished: int) -> int:
     """Let the members compute a token in each of so many steps, at most to the first end.
 
@@ -201,10 +201,8 @@ def step_together(rules: Rules, engine: Engine, group: Group, steps: int, finish
     return finished
 
 
-@jit
-def gather(
-    rules: Rules, engine: Engine, group: Group, some: IntArray, parts: IntArray
-) -> int:
+@lean_jit
+def gather(rules: Rules, engine: Engine, group: Group, some: IntArray, parts: IntArray) -> int:
     """Let those of ``some`` who decode be members; who has more to compute goes to ``parts``.
 
     In order; nobody who has its last token. Returns how many there are in ``parts``.

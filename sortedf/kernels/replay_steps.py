@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sortedf.kernels.jit import jit
+from sortedf.kernels.jit import jit, lean_jit
 from sortedf.kernels.replay_pool import mark
 from sortedf.kernels.replay_rules import advance, release, schedule
 from sortedf.kernels.replay_state import (
@@ -171,7 +171,7 @@ def replay_steps(
         call += 1
 
 
-@jit
+@lean_jit
 def let_arrive(engine: Engine, clock: float) -> None:
     """Give the engine what has arrived by now."""
     counts = engine.counts
@@ -183,7 +183,7 @@ def let_arrive(engine: Engine, clock: float) -> None:
         counts[ARRIVED] += 1
 
 
-@jit
+@lean_jit
 def carry_out_aborts(rules: Rules, engine: Engine, clock: float) -> None:
     """Remove the requests whose abort has come by now."""
     counts = engine.counts
@@ -195,7 +195,7 @@ def carry_out_aborts(rules: Rules, engine: Engine, clock: float) -> None:
         _remove(rules, engine, request)
 
 
-@jit
+@lean_jit
 def leave(rules: Rules, engine: Engine, finished: IntArray, n: int) -> None:
     """Remove the first ``n`` of these requests, whose last token has come."""
     requests = engine.requests
@@ -206,7 +206,7 @@ def leave(rules: Rules, engine: Engine, finished: IntArray, n: int) -> None:
         _remove(rules, engine, request)
 
 
-@jit
+@lean_jit
 def _remove(rules: Rules, engine: Engine, request: int) -> None:
     requests = engine.requests
     if requests[request, GONE] == 1:
@@ -219,7 +219,7 @@ def _remove(rules: Rules, engine: Engine, request: int) -> None:
         engine.counts[WAITING] -= 1
 
 
-@jit
+@lean_jit
 def note_admissions(engine: Engine, ran: int, clock: float) -> None:
     """Note who is admitted for the first time by the call at ``clock``."""
     requests = engine.requests
@@ -230,7 +230,7 @@ def note_admissions(engine: Engine, ran: int, clock: float) -> None:
             engine.times[request, ADMITTED] = clock
 
 
-@jit
+@lean_jit
 def note_tokens(engine: Engine, ran: int, end: float) -> None:
     """Note whose first and last tokens the step brings; an abort before its end forestalls them."""
     requests, times, lists = engine.requests, engine.times, engine.lists
@@ -246,7 +246,7 @@ def note_tokens(engine: Engine, ran: int, end: float) -> None:
             times[request, DONE] = end
 
 
-@jit
+@lean_jit
 def _log_choice(
     rules: Rules, engine: Engine, log: Log, step: int, entry: int, eviction: int
 ) -> None:
