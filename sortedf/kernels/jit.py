@@ -34,11 +34,13 @@ def lean_jit(function: Callable[P, R]) -> Callable[P, R]:
     """Compile as :func:`jit` does, into each caller, a small kernel that makes no array.
 
     Numba counts the references to every array that a function is handed, also when another kernel
-    calls it, and hands over each array's shape and strides; for a handful of arrays both take longer
-    than the work. Here nothing is counted, for whoever calls holds the arrays, and nothing handed
-    over. So such a kernel makes no arrays and returns none.
+    calls it, and hands over its shape and strides; for a handful of arrays both take longer than
+    the work. Here nothing is counted, for whoever calls holds the arrays, and nothing handed over.
+    So such a kernel makes no arrays, returns none, and is called by kernels only.
     """
-    return _compiled(function, _nrt=False, forceinline=True)
+    return _compiled(
+        function, _nrt=False, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True
+    )
 
 
 def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
