@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TypeAlias
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from sortedf.engine.settings import EngineSettings, Policy
 from sortedf.engine.step_time import StepTimeModel
 from sortedf.errors import InfeasibleError, InvalidRequestError, OptionError, SortedfError
+from sortedf.kernels.replay_events import replay_events
 from sortedf.kernels.replay_state import (
     ADMITTED,
     ADMITTED_STEP,
@@ -28,6 +30,15 @@ from sortedf.model import Instance
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
+
+_ENDLESS = "the engine never ends: requests of equal priority and stamp preempt each other"
+
+
+class Driver(StrEnum):
+    """How a replay goes on."""
+
+    STEPS = "steps"
+    EVENTS = "events"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,10 +157,12 @@ class Replay:
         block = settings.block_size
         self._shared = np.minimum(settings.shared_blocks, (self._prompt - 1) // block)
 
-    def run(self, step_time: StepTimeModel, *, log: bool = False) -> Replayed:
-        """Replay the backlog step by step.
+    def run(
+        self, step_time: StepTimeModel, *, log: bool = False, by: Driver | str | None = None
+    ) -> Replayed:
+        """Replay the backlog.
 
-        O(running) a step: 20-30 ns for each running request and step.
+        O(running) a step, O(log n) an event; docs/engine.md has the nanoseconds.
 
         Parameters
         ----------
@@ -157,7 +170,20 @@ class Replay:
             How long steps take.
         log
             Whether to keep every step. The replay is then run twice, first to see how long it is.
+        by
+            ``steps``, or ``events``: stretches in which all running requests decode in closed form,
+            with the same times up to rounding; not with prefix caching or a log. When left out,
+            from event to event where that can be.
+
+        Raises
+        ------
+        OptionError
+            When this driver cannot do what is asked.
         """
+        can_jump = not (log or self.settings.enable_prefix_caching)
+        driver = _driver(by, can_jump)
+        if driver == Driver.EVENTS:
+            return self._replayed(self._events(step_time.seconds), None)
         engine, sizes = self._steps(step_time.seconds, new_log(0, 0, 0))
         if not log:
             return self._replayed(engine, None)
@@ -184,11 +210,15 @@ class Replay:
         start = float(self.arrivals.min())
         done, *sizes = replay_steps(self._rules, engine, seconds, start, log)
         if not done:
-            raise SortedfError(
-                "the engine never ends: requests of equal priority and stamp preempt each other"
-            )
+            raise SortedfError(_ENDLESS)
         steps, entries, victims = sizes
         return engine, (steps, entries, victims)
+
+    def _events(self, seconds: FloatArray) -> Engine:
+        engine = self._engine()
+        if not replay_events(self._rules, engine, seconds, float(self.arrivals.min())):
+            raise SortedfError(_ENDLESS)
+        return engine
 
     def _replayed(self, engine: Engine, log: Log | None) -> Replayed:
         times, requests = engine.times, engine.requests
@@ -217,6 +247,7 @@ def replay(
     stamps: npt.ArrayLike | None = None,
     aborts: npt.ArrayLike | None = None,
     log: bool = False,
+    by: Driver | str | None = None,
 ) -> Replayed:
     """Replay a backlog on the engine; see :class:`Replay` for the arguments."""
     prepared = Replay(
@@ -228,7 +259,19 @@ def replay(
         stamps=stamps,
         aborts=aborts,
     )
-    return prepared.run(step_time, log=log)
+    return prepared.run(step_time, log=log, by=by)
+
+
+def _driver(by: Driver | str | None, can_jump: bool) -> Driver:
+    if by is None:
+        return Driver.EVENTS if can_jump else Driver.STEPS
+    try:
+        driver = Driver(by)
+    except ValueError:
+        raise OptionError(f"by is {by!r}; it must be one of {', '.join(Driver)}") from None
+    if driver == Driver.EVENTS and not can_jump:
+        raise OptionError("neither prefix caching nor a log goes from event to event; by steps")
+    return driver
 
 
 def _cut_outputs(instance: Instance, settings: EngineSettings) -> IntArray:

@@ -7,7 +7,7 @@ again: that of the leading blocks which all prompts share, and a preempted reque
 
 from __future__ import annotations
 
-from sortedf.kernels.jit import jit
+from sortedf.kernels.jit import lean_jit
 from sortedf.kernels.replay_state import (
     AFTER,
     BEFORE,
@@ -26,7 +26,7 @@ from sortedf.kernels.replay_state import (
 )
 
 
-@jit
+@lean_jit
 def find_hits(rules: Rules, engine: Engine, request: int, known: int) -> tuple[int, int]:
     """Leading blocks whose content is there, and how many of these are free. O(hits).
 
@@ -43,7 +43,7 @@ def find_hits(rules: Rules, engine: Engine, request: int, known: int) -> tuple[i
     return hits, free
 
 
-@jit
+@lean_jit
 def take_hits(engine: Engine, request: int, hits: int) -> None:
     """Let a request, which holds nothing, hold the blocks that :func:`find_hits` found."""
     requests, blocks = engine.requests, engine.blocks
@@ -56,7 +56,7 @@ def take_hits(engine: Engine, request: int, hits: int) -> None:
     requests[request, MARKED] = hits
 
 
-@jit
+@lean_jit
 def take_blocks(engine: Engine, request: int, held: int, more: int) -> None:
     """Take blocks from the front of the free list; their old content is lost. O(more)."""
     blocks = engine.blocks
@@ -70,7 +70,7 @@ def take_blocks(engine: Engine, request: int, held: int, more: int) -> None:
         engine.table[engine.requests[request, TABLE] + place] = block
 
 
-@jit
+@lean_jit
 def mark(engine: Engine, request: int, full: int) -> None:
     """Let the first ``full`` blocks of a request be found by their content."""
     requests, blocks, found = engine.requests, engine.blocks, engine.found
@@ -88,7 +88,7 @@ def mark(engine: Engine, request: int, full: int) -> None:
     requests[request, MARKED] = max(full, requests[request, MARKED])
 
 
-@jit
+@lean_jit
 def give_back(rules: Rules, engine: Engine, request: int) -> int:
     """Release what a request holds, its last block first; returns how many are free now."""
     requests, blocks = engine.requests, engine.blocks
@@ -110,12 +110,12 @@ def give_back(rules: Rules, engine: Engine, request: int) -> int:
     return freed
 
 
-@jit
+@lean_jit
 def _content(requests: IntArray, request: int, place: int) -> int:
     return place if place < requests[request, SHARED] else requests[request, OWN] + place
 
 
-@jit
+@lean_jit
 def _forget(blocks: IntArray, found: IntArray, block: int) -> None:
     content = blocks[block, CONTENT]
     if found[content] == block:
@@ -129,13 +129,13 @@ def _forget(blocks: IntArray, found: IntArray, block: int) -> None:
     blocks[block, CONTENT] = NONE
 
 
-@jit
+@lean_jit
 def _unlink(blocks: IntArray, block: int) -> None:
     blocks[blocks[block, BEFORE], AFTER] = blocks[block, AFTER]
     blocks[blocks[block, AFTER], BEFORE] = blocks[block, BEFORE]
 
 
-@jit
+@lean_jit
 def _link(blocks: IntArray, block: int, previous: int) -> None:
     following = blocks[previous, AFTER]
     blocks[block, BEFORE] = previous

@@ -6,7 +6,7 @@ kv_cache_manager.py; docs/engine.md has the rules in words and what holds them a
 
 from __future__ import annotations
 
-from sortedf.kernels.jit import jit
+from sortedf.kernels.jit import lean_jit
 from sortedf.kernels.replay_pool import find_hits, give_back, mark, take_blocks, take_hits
 from sortedf.kernels.replay_state import (
     CHUNK,
@@ -48,7 +48,7 @@ from sortedf.kernels.step_terms import (
 )
 
 
-@jit
+@lean_jit
 def schedule(rules: Rules, engine: Engine, call: int) -> None:
     """Choose the requests of a step and their tokens: running ones first, then waiting ones.
 
@@ -68,18 +68,18 @@ def schedule(rules: Rules, engine: Engine, call: int) -> None:
     counts = engine.counts
     counts[SCHEDULED] = 0
     counts[VICTIMS] = 0
-    cap = _chunk_cap(rules, counts[RUNNING] + counts[WAITING])
+    cap = chunk_cap(rules, counts[RUNNING] + counts[WAITING])
     budget = _continue_running(rules, engine, call, cap)
     if counts[VICTIMS] > 0:
         _drop_taken_back(engine)
         counts[CONTINUED] = counts[SCHEDULED]
     else:
         counts[CONTINUED] = counts[SCHEDULED]
-        _admit(rules, engine, call, cap, budget)
+        admit(rules, engine, call, cap, budget)
 
 
-@jit
-def _chunk_cap(rules: Rules, present: int) -> int:
+@lean_jit
+def chunk_cap(rules: Rules, present: int) -> int:
     """Most tokens that one request may have in this step."""
     if rules.chunk_cap == 0 or (present <= 1 and not rules.cap_alone):
         return rules.token_budget
@@ -88,7 +88,7 @@ def _chunk_cap(rules: Rules, present: int) -> int:
     return rules.chunk_cap
 
 
-@jit
+@lean_jit
 def _continue_running(rules: Rules, engine: Engine, call: int, cap: int) -> int:
     """Schedule the running requests in order, preempting where blocks end; the budget left."""
     requests, counts = engine.requests, engine.counts
@@ -135,7 +135,7 @@ def _continue_running(rules: Rules, engine: Engine, call: int, cap: int) -> int:
     return budget
 
 
-@jit
+@lean_jit
 def _known(rules: Rules, requests: IntArray, request: int, call: int) -> int:
     """Tokens whose values are known: blocks of them can be found before they are computed."""
     if rules.asynchronous and requests[request, SAMPLED] == call - 1:
@@ -143,7 +143,7 @@ def _known(rules: Rules, requests: IntArray, request: int, call: int) -> int:
     return requests[request, GOAL]
 
 
-@jit
+@lean_jit
 def _victim(rules: Rules, engine: Engine) -> int:
     """Place in running of the request that is preempted next."""
     last = engine.counts[RUNNING] - 1
@@ -157,7 +157,7 @@ def _victim(rules: Rules, engine: Engine) -> int:
     return worst
 
 
-@jit
+@lean_jit
 def _preempt(rules: Rules, engine: Engine, call: int, where: int) -> None:
     """Take a running request's blocks and let it wait; what it has computed is lost."""
     requests, counts, running = engine.requests, engine.counts, engine.lists[RUNNING]
@@ -175,7 +175,7 @@ def _preempt(rules: Rules, engine: Engine, call: int, where: int) -> None:
     enqueue(engine, victim)
 
 
-@jit
+@lean_jit
 def release(rules: Rules, engine: Engine, request: int) -> None:
     """Give back the blocks of a request."""
     if rules.caching:
@@ -185,7 +185,7 @@ def release(rules: Rules, engine: Engine, request: int) -> None:
     engine.requests[request, HELD] = 0
 
 
-@jit
+@lean_jit
 def _drop_taken_back(engine: Engine) -> None:
     """Drop from SCHEDULED the victims that had been scheduled in this step before."""
     scheduled = engine.lists[SCHEDULED]
@@ -198,8 +198,8 @@ def _drop_taken_back(engine: Engine) -> None:
     engine.counts[SCHEDULED] = kept
 
 
-@jit
-def _admit(rules: Rules, engine: Engine, call: int, cap: int, budget: int) -> None:
+@lean_jit
+def admit(rules: Rules, engine: Engine, call: int, cap: int, budget: int) -> None:
     """Admit from the head of the waiting queue until one does not fit."""
     requests, lists, counts = engine.requests, engine.lists, engine.counts
     size = rules.block_size
@@ -239,7 +239,7 @@ def _admit(rules: Rules, engine: Engine, call: int, cap: int, budget: int) -> No
         budget -= tokens
 
 
-@jit
+@lean_jit
 def advance(engine: Engine, call: int, work: FloatArray) -> None:
     """Compute what was scheduled: tokens are there, and whoever reached its goal samples one.
 

@@ -11,7 +11,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sortedf.kernels.jit import jit
+from sortedf.kernels.int_heap import pop, push
+from sortedf.kernels.jit import jit, lean_jit
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -170,63 +171,47 @@ def new_engine(
     return Engine(requests, times, lists, counts, blocks, found, np.empty(places, np.int64))
 
 
-@jit
+@lean_jit
 def enqueue(engine: Engine, request: int) -> None:
     """Let a request wait, in its place of the queue. O(log n)."""
-    heap, counts = engine.lists[HEAP], engine.counts
-    rank = engine.requests[request, RANK]
-    child = counts[HEAP]
-    while child > 0 and heap[(child - 1) // 2] > rank:
-        heap[child] = heap[(child - 1) // 2]
-        child = (child - 1) // 2
-    heap[child] = rank
+    counts = engine.counts
+    push(engine.lists[HEAP], counts[HEAP], engine.requests[request, RANK])
     counts[HEAP] += 1
     counts[WAITING] += 1
 
 
-@jit
+@lean_jit
 def head(engine: Engine) -> int:
     """First of the waiting requests; NONE when nobody waits. Drops stale entries, O(log n) each."""
     while engine.counts[HEAP] > 0:
         request = engine.lists[BY_RANK, engine.lists[HEAP, 0]]
         if engine.requests[request, GONE] == 0:
             return request
-        _pop(engine)
+        _drop_head(engine)
     return NONE
 
 
-@jit
+@lean_jit
 def dequeue(engine: Engine) -> None:
     """Take the head, which is not stale, out of the queue. O(log n)."""
-    _pop(engine)
+    _drop_head(engine)
     engine.counts[WAITING] -= 1
 
 
-@jit
-def _pop(engine: Engine) -> None:
-    heap, counts = engine.lists[HEAP], engine.counts
-    size = counts[HEAP] - 1
-    counts[HEAP] = size
-    rank = heap[size]
-    parent, child = 0, 1
-    while child < size:
-        if child + 1 < size and heap[child + 1] < heap[child]:
-            child += 1
-        if heap[child] >= rank:
-            break
-        heap[parent] = heap[child]
-        parent, child = child, 2 * child + 1
-    heap[parent] = rank
+@lean_jit
+def _drop_head(engine: Engine) -> None:
+    pop(engine.lists[HEAP], engine.counts[HEAP])
+    engine.counts[HEAP] -= 1
 
 
-@jit
-def drop_gone(engine: Engine) -> None:
-    """Take out of running whoever is gone; their blocks are given back already. O(running)."""
+@lean_jit
+def take_out(engine: Engine, request: int) -> None:
+    """Take a request, which is there, out of running; the order stays. O(running)."""
     running, counts = engine.lists[RUNNING], engine.counts
-    kept = 0
-    for place in range(counts[RUNNING]):
-        request = running[place]
-        if engine.requests[request, GONE] == 0:
-            running[kept] = request
-            kept += 1
-    counts[RUNNING] = kept
+    # No early exit and no sign: both loops are compiled to vector instructions.
+    place = 0
+    for here in range(counts[RUNNING]):
+        place += here if running[here] == request else 0
+    counts[RUNNING] -= 1
+    for here in range(np.uint64(place), np.uint64(counts[RUNNING])):
+        running[here] = running[here + np.uint64(1)]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sortedf.kernels.jit import jit
+from sortedf.kernels.jit import jit, lean_jit
 from sortedf.kernels.replay_pool import mark
 from sortedf.kernels.replay_rules import advance, release, schedule
 from sortedf.kernels.replay_state import (
@@ -41,8 +41,8 @@ from sortedf.kernels.replay_state import (
     FloatArray,
     IntArray,
     Rules,
-    drop_gone,
     enqueue,
+    take_out,
 )
 from sortedf.kernels.step_terms import TERMS, step_seconds
 
@@ -171,7 +171,7 @@ def replay_steps(
         call += 1
 
 
-@jit
+@lean_jit
 def let_arrive(engine: Engine, clock: float) -> None:
     """Give the engine what has arrived by now."""
     counts = engine.counts
@@ -183,22 +183,19 @@ def let_arrive(engine: Engine, clock: float) -> None:
         counts[ARRIVED] += 1
 
 
-@jit
+@lean_jit
 def carry_out_aborts(rules: Rules, engine: Engine, clock: float) -> None:
     """Remove the requests whose abort has come by now."""
     counts = engine.counts
-    first = counts[ABORTED]
     while counts[ABORTED] < counts[BY_ABORT]:
         request = engine.lists[BY_ABORT, counts[ABORTED]]
         if engine.times[request, ABORT] > clock:
             break
         counts[ABORTED] += 1
         _remove(rules, engine, request)
-    if counts[ABORTED] > first:
-        drop_gone(engine)
 
 
-@jit
+@lean_jit
 def leave(rules: Rules, engine: Engine, finished: IntArray, n: int) -> None:
     """Remove the first ``n`` of these requests, whose last token has come."""
     requests = engine.requests
@@ -207,11 +204,9 @@ def leave(rules: Rules, engine: Engine, finished: IntArray, n: int) -> None:
         if rules.caching and requests[request, HELD] > 0:
             mark(engine, request, requests[request, COMPUTED] // rules.block_size)
         _remove(rules, engine, request)
-    if n > 0:
-        drop_gone(engine)
 
 
-@jit
+@lean_jit
 def _remove(rules: Rules, engine: Engine, request: int) -> None:
     requests = engine.requests
     if requests[request, GONE] == 1:
@@ -219,11 +214,12 @@ def _remove(rules: Rules, engine: Engine, request: int) -> None:
     requests[request, GONE] = 1
     if requests[request, HELD] > 0:
         release(rules, engine, request)
+        take_out(engine, request)
     else:
         engine.counts[WAITING] -= 1
 
 
-@jit
+@lean_jit
 def note_admissions(engine: Engine, ran: int, clock: float) -> None:
     """Note who is admitted for the first time by the call at ``clock``."""
     requests = engine.requests
@@ -234,7 +230,7 @@ def note_admissions(engine: Engine, ran: int, clock: float) -> None:
             engine.times[request, ADMITTED] = clock
 
 
-@jit
+@lean_jit
 def note_tokens(engine: Engine, ran: int, end: float) -> None:
     """Note whose first and last tokens the step brings; an abort before its end forestalls them."""
     requests, times, lists = engine.requests, engine.times, engine.lists
@@ -250,7 +246,7 @@ def note_tokens(engine: Engine, ran: int, end: float) -> None:
             times[request, DONE] = end
 
 
-@jit
+@lean_jit
 def _log_choice(
     rules: Rules, engine: Engine, log: Log, step: int, entry: int, eviction: int
 ) -> None:
