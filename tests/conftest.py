@@ -15,3 +15,10 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("the folder of shared workloads is not here")
     return folder
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How much is asked of the real engine; the full counts are 3,000 and 150."""
+    group = parser.getgroup("engine", "differential tests against vLLM")
+    group.addoption("--engine-workloads", type=int, default=300, metavar="N")
+    group.addoption("--engine-runs", type=int, default=15, metavar="N")

@@ -85,6 +85,21 @@ class Console:
 
             yield report
 
+    @contextmanager
+    def steps(self, text: str) -> Iterator[Callable[[str], None]]:
+        """Show on stderr what is going on: give what is yielded a line for each step of the work.
+
+        On a terminal the lines follow each other in place; elsewhere each is written.
+        """
+        if self.quiet:
+            yield lambda line: None
+            return
+        if not sys.stderr.isatty():
+            yield lambda line: self.note(f"{text}: {line}")
+            return
+        with _rich(stderr=True).status(text) as status:
+            yield lambda line: status.update(f"{text}: {line}")
+
     def track(self, items: Iterable[T], text: str, total: int) -> Iterator[T]:
         """Go through items under a progress bar on stderr, if it is a terminal."""
         from rich.progress import track

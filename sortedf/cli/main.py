@@ -12,7 +12,19 @@ from typing import Annotated
 import typer
 
 from sortedf import __version__, errors
-from sortedf.cli import bound, compare, generate, kv_budget, prove, report, solve, verify
+from sortedf.cli import (
+    bound,
+    calibrate,
+    compare,
+    generate,
+    kv_budget,
+    predict,
+    prove,
+    report,
+    solve,
+    validate,
+    verify,
+)
 
 app = typer.Typer(
     name="sortedf",
@@ -29,6 +41,9 @@ for command in (
     verify.verify,
     report.report,
     generate.generate,
+    calibrate.calibrate,
+    predict.predict,
+    validate.validate,
 ):
     app.command()(command)
 app.command("kv-budget")(kv_budget.kv_budget)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from run_folders import made_folder
 
 import sortedf
 from sortedf.cli.main import main
@@ -193,3 +194,28 @@ def test_print(page: Path) -> None:
     pdf = target.read_bytes()
     assert pdf.startswith(b"%PDF")
     assert 4 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 30
+
+
+@pytest.fixture(scope="module")
+def validation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the page of `sortedf validate` for a run with a time series, calibrated on its half."""
+    folder = tmp_path_factory.mktemp("validation")
+    series = [f"{t}.0,{5 + t % 3},{t % 4},{40 + t}" for t in range(1, 9)]
+    made_folder(folder / "run", 30, series=["t,running,waiting,kv_cache_pct", *series])
+    target = folder / "validation.html"
+    arguments = ["validate", str(folder / "run"), "--form", "plain", "-q", "-o", str(target)]
+    assert main(arguments) == 0
+    return target
+
+
+@pytest.mark.parametrize(("width", "paper"), [(1400, "wide"), (320, "narrow")])
+def test_layout_of_a_validation(validation: Path, width: int, paper: str) -> None:
+    """The page of predicted against realized keeps to the same rules."""
+    seen = measured(validation, width)
+    assert seen["scroll"] <= seen["width"]
+    assert seen["outside"] == 0
+    assert seen["papers"] == [paper]
+    assert seen["pictures"] == 3
+    assert seen["flat"] == 0
+    assert seen["clashes"] == []
+    assert seen["smallest"] >= 8

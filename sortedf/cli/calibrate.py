@@ -1,0 +1,187 @@
+"""`sortedf calibrate`: how long the steps of an engine take, from a run of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sortedf.cli import options
+from sortedf.cli.console import Console
+from sortedf.errors import OptionError
+
+if TYPE_CHECKING:
+    from sortedf.engine.calibrate_run import RunFit
+    from sortedf.engine.calibrate_steps import StepFit
+    from sortedf.engine.calibration import Calibration
+    from sortedf.engine.run_folder import Run
+    from sortedf.engine.training import Training
+
+RunFolder = Annotated[
+    str,
+    typer.Argument(
+        metavar="DIR", help="Folder of a run: meta.json, requests.jsonl, timeseries.csv."
+    ),
+]
+Form = Annotated[
+    str, typer.Option(metavar="FORM", help="auto, plain, small, sfs, six-term: what a step costs.")
+]
+Blocks = Annotated[
+    int | None,
+    typer.Option(
+        "--num-gpu-blocks",
+        min=2,
+        metavar="N",
+        help="Blocks of the KV cache, instead of what the folder says.",
+        show_default=False,
+    ),
+]
+SharedBlocks = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        metavar="N",
+        help="Blocks that all prompts share; left out: found by the training error.",
+        show_default=False,
+    ),
+]
+
+
+def calibrate(
+    folder: RunFolder,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="STEPTIME",
+            help="Where to write the step-time file; - is stdout.",
+            show_default=False,
+        ),
+    ] = None,
+    form: Form = "auto",
+    train: Annotated[
+        str,
+        typer.Option(
+            metavar="PART",
+            help="What is looked at: all; half, the first arrivals; "
+            "0.3, what was seen before 30 % of the makespan.",
+        ),
+    ] = "all",
+    shared_blocks: SharedBlocks = None,
+    num_gpu_blocks: Blocks = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Fit the time of a step to a run of the engine.
+
+    From the times of its requests, by replaying them; or, where the folder has a steps.csv (what
+    each step was made of, and its seconds), from these. What was tried and the training error are
+    shown; so is what the data cannot tell.
+    """
+    if output == "-" and json:
+        raise OptionError("-o - and --json both want stdout; leave one out")
+    from sortedf.engine.calibration import write_calibration
+    from sortedf.engine.step_log import STEPS_FILE
+    from sortedf.engine.training import training_part
+
+    console = Console(quiet=quiet)
+    if (Path(folder) / STEPS_FILE).is_file():
+        if train != "all" or shared_blocks is not None or num_gpu_blocks is not None:
+            raise OptionError(f"{folder} has a {STEPS_FILE}, which takes --form alone")
+        calibration, document = _from_steps(Path(folder) / STEPS_FILE, form, console)
+    else:
+        training = training_part(read_folder(folder, num_gpu_blocks, console), train)
+        calibration, fit = fit_run(training, form, shared_blocks, console)
+        document = run_document(training, calibration, fit)
+    for line in calibration.warnings:
+        console.note(f"warning: {line}")
+    if json:
+        console.json(document)
+    elif output != "-":
+        from sortedf.report import engine_tables
+
+        console.show(engine_tables.calibration(document))
+    if output is not None:
+        write_calibration(calibration, output)
+        if output != "-":
+            console.note(f"step times written to {output}")
+
+
+def read_folder(folder: str, num_gpu_blocks: int | None, console: Console) -> Run:
+    """Read a run; what was assumed of it goes to stderr."""
+    from sortedf.engine.run_folder import read_run
+
+    with console.status(f"reading {folder}"):
+        run = read_run(folder, num_gpu_blocks=num_gpu_blocks)
+    for line in run.notes:
+        console.note(line)
+    return run
+
+
+def fit_run(
+    training: Training, form: str, shared_blocks: int | None, console: Console
+) -> tuple[Calibration, RunFit]:
+    """Calibrate from request times, with what is going on shown on stderr."""
+    from sortedf.engine.calibration import calibrate_from_run
+
+    with console.steps("calibrating") as report:
+        return calibrate_from_run(training, form=form, shared_blocks=shared_blocks, report=report)
+
+
+def run_document(training: Training, calibration: Calibration, fit: RunFit) -> dict[str, Any]:
+    """Say what a calibration from request times came to, as plain data."""
+    trials = [
+        {
+            "shared_blocks": trial.shared_blocks,
+            "form": trial.fitted.form,
+            "training_error": trial.fitted.error,
+            "score": trial.fitted.score,
+            "minima": list(trial.fitted.minima),
+            "evaluations": trial.fitted.evaluations,
+            "chosen": trial.fitted is fit.fitted,
+        }
+        for trial in fit.trials
+    ]
+    return {
+        "from": "requests",
+        "folder": training.run.folder,
+        "trained_on": training.name,
+        "training_times": training.times,
+        "form": fit.fitted.form,
+        "training_error": fit.fitted.error,
+        "steptime": calibration.to_dict(),
+        "trials": trials,
+    }
+
+
+def _from_steps(path: Path, form: str, console: Console) -> tuple[Calibration, dict[str, Any]]:
+    from sortedf.engine.calibration import calibrate_from_steps
+    from sortedf.engine.step_log import read_step_log
+
+    with console.status(f"reading {path}"):
+        log = read_step_log(path)
+    with console.status("calibrating"):
+        calibration, fit = calibrate_from_steps(log, form=form)
+    return calibration, _steps_document(str(path), len(log.seconds), calibration, fit)
+
+
+def _steps_document(
+    path: str, steps: int, calibration: Calibration, fit: StepFit
+) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "from": "steps",
+        "folder": path,
+        "trained_on": f"{steps} steps",
+        "training_times": steps,
+        "form": fit.form,
+        "steptime": calibration.to_dict(),
+        "outliers": fit.outliers.tolist(),
+        "held_out": [
+            {"form": name, **asdict(error), "chosen": name == fit.form}
+            for name, error in fit.held_out.items()
+        ],
+    }

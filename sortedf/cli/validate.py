@@ -1,0 +1,85 @@
+"""`sortedf validate`: a run of the engine held against its prediction."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sortedf.cli import options
+from sortedf.cli.calibrate import Blocks, Form, RunFolder, fit_run, read_folder, run_document
+from sortedf.cli.console import Console
+from sortedf.cli.engine_options import SteptimeFile
+from sortedf.errors import OptionError
+
+
+def validate(
+    folder: RunFolder,
+    steptime: SteptimeFile = None,
+    train: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PART",
+            help="Without --steptime, what it is calibrated on: half, the first arrivals; "
+            "0.3, what was seen before 30 % of the makespan.",
+            show_default="half",
+        ),
+    ] = None,
+    form: Form = "auto",
+    num_gpu_blocks: Blocks = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Where to write the page; - is stdout.",
+            show_default=False,
+        ),
+    ] = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Predict a run of the engine and hold the prediction against it.
+
+    Without --steptime the step times are calibrated on a part of the run itself, and nothing else
+    of it is looked at. The page shows request by request and second by second what was predicted
+    and what happened.
+    """
+    if output == "-" and json:
+        raise OptionError("-o - and --json both want stdout; leave one out")
+    if steptime is not None and (train is not None or form != "auto"):
+        raise OptionError("--train and --form are of a calibration; --steptime is one already")
+    from sortedf import __version__
+    from sortedf.engine.calibration import read_calibration
+    from sortedf.engine.training import training_part
+    from sortedf.engine.validation import validate as compare
+
+    console = Console(quiet=quiet)
+    run = read_folder(folder, num_gpu_blocks, console)
+    calibrated = None
+    if steptime is not None:
+        calibration = read_calibration(steptime)
+        compared = compare(run, calibration, None)
+    else:
+        training = training_part(run, train or "half")
+        calibration, fit = fit_run(training, form, None, console)
+        compared = compare(run, calibration, training)
+        calibrated = run_document(training, calibration, fit)
+    for line in calibration.warnings:
+        console.note(f"warning: {line}")
+    document = {**compared, "version": __version__, "calibration": calibrated}
+    if json:
+        console.json(document)
+    elif output != "-":
+        from sortedf.report import engine_tables
+
+        console.show(engine_tables.validation(document))
+    if output is not None:
+        from sortedf.instances.files import write_whole
+        from sortedf.report.validation_page import page
+
+        with console.status(f"writing {output}"):
+            write_whole(output, [page(document).encode(errors="backslashreplace")])
+        if output != "-":
+            console.note(f"page written to {output}")

@@ -1,0 +1,151 @@
+"""A calibrated engine: step times, what all prompts share, and how far off predictions are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from sortedf.engine.calibrate_run import AUTO, RunFit, calibrate_run
+from sortedf.engine.calibrate_steps import StepFit, calibrate_steps
+from sortedf.engine.hold_out import held_out_interval
+from sortedf.engine.interval import ErrorInterval
+from sortedf.engine.step_log import StepLog
+from sortedf.engine.step_time import StepTimeModel, parse_step_time
+from sortedf.engine.training import Training
+from sortedf.errors import Fault, InputError
+from sortedf.instances.files import write_whole
+from sortedf.instances.json_text import JSON_ERRORS, json_fault
+from sortedf.instances.source import open_source
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """What a step-time file holds.
+
+    Parameters
+    ----------
+    model
+        The step times.
+    shared_blocks
+        Leading blocks that all prompts were found to share.
+    interval
+        The error interval, where one could be learned.
+    warnings
+        What the data could not tell.
+    """
+
+    model: StepTimeModel
+    shared_blocks: int = 0
+    interval: ErrorInterval | None = None
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give it as plain data: a step-time document with one more key."""
+        return {
+            **self.model.to_dict(),
+            "calibration": {
+                "shared_blocks": self.shared_blocks,
+                "interval": None if self.interval is None else asdict(self.interval),
+                "warnings": list(self.warnings),
+            },
+        }
+
+
+def calibrate_from_run(
+    training: Training,
+    *,
+    form: str = AUTO,
+    shared_blocks: int | None = None,
+    report: Report | None = None,
+) -> tuple[Calibration, RunFit]:
+    """Calibrate from request times, error interval included; see :func:`calibrate_run`."""
+    fit = calibrate_run(training, form=form, shared_blocks=shared_blocks, report=report)
+    if report:
+        report("holding out half of the training part, for the error interval")
+    interval = held_out_interval(training, fit.settings, fit.fitted.form)
+    warnings = fit.warnings
+    if interval is None:
+        warnings = (*warnings, "too little data to hold some out: no error interval")
+    calibration = Calibration(
+        model=fit.model,
+        shared_blocks=fit.settings.shared_blocks,
+        interval=interval,
+        warnings=warnings,
+    )
+    return calibration, fit
+
+
+def calibrate_from_steps(log: StepLog, *, form: str = AUTO) -> tuple[Calibration, StepFit]:
+    """Calibrate from the steps themselves, error interval included; see :func:`calibrate_steps`."""
+    fit = calibrate_steps(log.work, log.seconds, form=form)
+    source = f"fitted to {len(log.seconds)} steps of {log.source}"
+    calibration = Calibration(
+        model=replace(fit.model, source=source), interval=fit.interval, warnings=fit.warnings
+    )
+    return calibration, fit
+
+
+_Share = Annotated[float, Meta(ge=0)]
+
+
+class _Interval(msgspec.Struct):
+    coverage: Annotated[float, Meta(gt=0, lt=1)]
+    first_token: _Share
+    completion: _Share
+    step_seconds: _Share
+    held_out: int
+
+
+class _Part(msgspec.Struct):
+    shared_blocks: Annotated[int, Meta(ge=0)] = 0
+    interval: _Interval | None = None
+    warnings: list[str] = []
+
+
+class _Document(msgspec.Struct):
+    calibration: _Part | None = None
+
+
+def write_calibration(calibration: Calibration, path: str | Path) -> None:
+    """Write a step-time file; same calibration, same bytes."""
+    text = msgspec.json.format(msgspec.json.encode(calibration.to_dict()), indent=2)
+    write_whole(path, _lines(text))
+
+
+def _lines(text: bytes) -> Iterator[bytes]:
+    yield text + b"\n"
+
+
+def read_calibration(path: str | Path) -> Calibration:
+    """Read a step-time file, with or without what a calibration adds to it.
+
+    Raises
+    ------
+    InputError
+        As :func:`sortedf.engine.step_time.read_step_time`.
+    """
+    source = open_source(path)
+    model = parse_step_time(source.data, source.name)
+    try:
+        part = msgspec.json.decode(source.data, type=_Document).calibration
+    except JSON_ERRORS as error:
+        message = f"is not a step-time model: {json_fault(source.data, error)}"
+        raise InputError([Fault(source.name, None, message)]) from None
+    if part is None:
+        return Calibration(model=model)
+    interval = (
+        None if part.interval is None else ErrorInterval(**msgspec.structs.asdict(part.interval))
+    )
+    return Calibration(
+        model=model,
+        shared_blocks=part.shared_blocks,
+        interval=interval,
+        warnings=tuple(part.warnings),
+    )

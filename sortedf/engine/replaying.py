@@ -1,0 +1,370 @@
+"""The engine, replayed: when each request of a backlog is admitted, answers first, and is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sortedf.engine.settings import EngineSettings, Policy
+from sortedf.engine.step_time import StepTimeModel
+from sortedf.errors import InfeasibleError, InvalidRequestError, OptionError, SortedfError
+from sortedf.kernels.replay_events import replay_events
+from sortedf.kernels.replay_state import (
+    ADMITTED,
+    ADMITTED_STEP,
+    DONE,
+    DONE_STEP,
+    FIRST_STEP,
+    FIRST_TOKEN,
+    PREEMPTIONS,
+    Engine,
+    new_engine,
+)
+from sortedf.kernels.replay_steps import Log, new_log, replay_steps
+from sortedf.model import Instance
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+
+_ENDLESS = "the engine never ends: requests of equal priority and stamp preempt each other"
+
+
+class Driver(StrEnum):
+    """How a replay goes on."""
+
+    STEPS = "steps"
+    EVENTS = "events"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replayed:
+    """What the engine did with each request; arrays of shape (n,) by position in the instance.
+
+    Times are in seconds on the clock of the arrivals, nan where something never came (after an
+    abort). Step numbers count the steps in which anything ran, from 1 on; 0 where it never came.
+
+    Parameters
+    ----------
+    arrivals
+        When the engine was given each request.
+    admitted
+        The scheduling of the first admission; what vLLM calls ``scheduled_ts``.
+    first_token, completion
+        Ends of the steps that brought the first and the last token.
+    admitted_step, first_step, completion_step
+        The same in steps.
+    preemptions
+        How often each request was preempted.
+    steps
+        Steps in which anything ran.
+    log
+        Every step, where it was asked for: see :class:`sortedf.kernels.replay_steps.Log`.
+    """
+
+    arrivals: FloatArray
+    admitted: FloatArray
+    first_token: FloatArray
+    completion: FloatArray
+    admitted_step: IntArray
+    first_step: IntArray
+    completion_step: IntArray
+    preemptions: IntArray
+    steps: int
+    log: Log | None = None
+
+    @property
+    def ttft(self) -> FloatArray:
+        """Seconds from arrival to first token, shape (n,)."""
+        return self.first_token - self.arrivals
+
+    @property
+    def latency(self) -> FloatArray:
+        """Seconds from arrival to last token, shape (n,)."""
+        return self.completion - self.arrivals
+
+    @property
+    def makespan(self) -> float:
+        """Seconds from the first arrival to the last token of all; nan when none came."""
+        if np.isnan(self.completion).all():
+            return float("nan")
+        return float(np.nanmax(self.completion) - self.arrivals.min())
+
+
+class Replay:
+    """A backlog on an engine, ready to be replayed under any step-time model.
+
+    Parameters
+    ----------
+    instance
+        Prompts and outputs. Its KV budget and releases (steps) are not read: the settings say how
+        large the cache is, ``arrivals`` when requests come.
+    settings
+        The engine.
+    arrivals
+        Seconds at which the engine gets each request, shape (n,); all 0 when left out.
+    order
+        The requests as they are handed over, a permutation, shape (n,): it decides between equal
+        arrivals. By position when left out.
+    priorities
+        Shape (n,), integers, lower first; read by the policy ``priority`` alone.
+    stamps
+        Arrival stamps, shape (n,), by which the engine orders requests of equal priority, and where
+        these are equal too, by id (as text). When left out, no two are equal: they are stamped as
+        they are handed over.
+    aborts
+        Seconds at which requests are aborted, shape (n,), inf for never, not before their arrival.
+
+    Raises
+    ------
+    InfeasibleError
+        When a request needs more blocks than the cache has.
+    InvalidRequestError
+        When a prompt does not leave room for an output under ``max_model_len``.
+    OptionError
+        When an argument is not what is said above.
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        settings: EngineSettings,
+        *,
+        arrivals: npt.ArrayLike | None = None,
+        order: npt.ArrayLike | None = None,
+        priorities: npt.ArrayLike | None = None,
+        stamps: npt.ArrayLike | None = None,
+        aborts: npt.ArrayLike | None = None,
+    ) -> None:
+        n = len(instance)
+        self.instance = instance
+        self.settings = settings
+        self._rules = settings.rules()
+        self._prompt = instance.prompt_tokens
+        self._output = _cut_outputs(instance, settings)
+        _check_fit(instance, self._output, settings)
+        self.arrivals = _seconds("arrivals", arrivals, n)
+        handed = _inverse(_permutation(order, n))
+        self._by_arrival = np.lexsort((handed, self.arrivals))
+        self._aborts, self._by_abort = _abort_times(aborts, self.arrivals)
+        self._rank, self._seniority = _queue_order(
+            settings.policy, instance.ids, self._by_arrival, priorities, stamps
+        )
+        block = settings.block_size
+        self._shared = np.minimum(settings.shared_blocks, (self._prompt - 1) // block)
+
+    def run(
+        self, step_time: StepTimeModel, *, log: bool = False, by: Driver | str | None = None
+    ) -> Replayed:
+        """Replay the backlog.
+
+        O(running) a step, O(log n) an event; docs/engine.md has the nanoseconds.
+
+        Parameters
+        ----------
+        step_time
+            How long steps take.
+        log
+            Whether to keep every step. The replay is then run twice, first to see how long it is.
+        by
+            ``steps``, or ``events``: stretches in which all running requests decode in closed form,
+            with the same times up to rounding; not with prefix caching or a log. When left out,
+            from event to event where that can be.
+
+        Raises
+        ------
+        OptionError
+            When this driver cannot do what is asked.
+        """
+        can_jump = not (log or self.settings.enable_prefix_caching)
+        driver = _driver(by, can_jump)
+        if driver == Driver.EVENTS:
+            return self._replayed(self._events(step_time.seconds), None)
+        engine, sizes = self._steps(step_time.seconds, new_log(0, 0, 0))
+        if not log:
+            return self._replayed(engine, None)
+        filled = new_log(*sizes)
+        engine, _ = self._steps(step_time.seconds, filled)
+        return self._replayed(engine, filled)
+
+    def _engine(self) -> Engine:
+        return new_engine(
+            self._rules,
+            self._prompt,
+            self._output,
+            self._rank,
+            self._seniority,
+            self.arrivals,
+            self._by_arrival,
+            self._aborts,
+            self._by_abort,
+            self._shared,
+        )
+
+    def _steps(self, seconds: FloatArray, log: Log) -> tuple[Engine, tuple[int, int, int]]:
+        engine = self._engine()
+        start = float(self.arrivals.min())
+        done, *sizes = replay_steps(self._rules, engine, seconds, start, log)
+        if not done:
+            raise SortedfError(_ENDLESS)
+        steps, entries, victims = sizes
+        return engine, (steps, entries, victims)
+
+    def _events(self, seconds: FloatArray) -> Engine:
+        engine = self._engine()
+        if not replay_events(self._rules, engine, seconds, float(self.arrivals.min())):
+            raise SortedfError(_ENDLESS)
+        return engine
+
+    def _replayed(self, engine: Engine, log: Log | None) -> Replayed:
+        times, requests = engine.times, engine.requests
+        return Replayed(
+            arrivals=self.arrivals,
+            admitted=times[:, ADMITTED].copy(),
+            first_token=times[:, FIRST_TOKEN].copy(),
+            completion=times[:, DONE].copy(),
+            admitted_step=requests[:, ADMITTED_STEP].copy(),
+            first_step=requests[:, FIRST_STEP].copy(),
+            completion_step=requests[:, DONE_STEP].copy(),
+            preemptions=requests[:, PREEMPTIONS].copy(),
+            steps=int(requests[:, DONE_STEP].max()),
+            log=log,
+        )
+
+
+def replay(
+    instance: Instance,
+    settings: EngineSettings,
+    step_time: StepTimeModel,
+    *,
+    arrivals: npt.ArrayLike | None = None,
+    order: npt.ArrayLike | None = None,
+    priorities: npt.ArrayLike | None = None,
+    stamps: npt.ArrayLike | None = None,
+    aborts: npt.ArrayLike | None = None,
+    log: bool = False,
+    by: Driver | str | None = None,
+) -> Replayed:
+    """Replay a backlog on the engine; see :class:`Replay` for the arguments."""
+    prepared = Replay(
+        instance,
+        settings,
+        arrivals=arrivals,
+        order=order,
+        priorities=priorities,
+        stamps=stamps,
+        aborts=aborts,
+    )
+    return prepared.run(step_time, log=log, by=by)
+
+
+def _driver(by: Driver | str | None, can_jump: bool) -> Driver:
+    if by is None:
+        return Driver.EVENTS if can_jump else Driver.STEPS
+    try:
+        driver = Driver(by)
+    except ValueError:
+        raise OptionError(f"by is {by!r}; it must be one of {', '.join(Driver)}") from None
+    if driver == Driver.EVENTS and not can_jump:
+        raise OptionError("neither prefix caching nor a log goes from event to event; by steps")
+    return driver
+
+
+def _cut_outputs(instance: Instance, settings: EngineSettings) -> IntArray:
+    """Give the outputs as the engine cuts them at ``max_model_len``."""
+    limit = settings.max_model_len
+    if limit is None:
+        return instance.output_tokens
+    room = limit - instance.prompt_tokens
+    if room.min() < 1:
+        index = int(room.argmin())
+        raise InvalidRequestError(
+            f"request {instance.ids[index]!r} has {instance.prompt_tokens[index]} prompt tokens, "
+            f"which leaves no room for an output under max_model_len {limit}",
+            index,
+        )
+    return np.minimum(instance.output_tokens, room)
+
+
+def _check_fit(instance: Instance, output: IntArray, settings: EngineSettings) -> None:
+    """Refuse what the engine could never finish."""
+    needed = instance.prompt_tokens + output - 1
+    large = np.flatnonzero(needed > settings.kv_tokens)
+    if large.size:
+        rows = [(int(i), instance.ids[i], int(needed[i])) for i in large]
+        raise InfeasibleError(rows, settings.kv_tokens, settings.block_size)
+    cap = settings.long_prefill_token_threshold
+    step = settings.max_num_batched_tokens
+    if not settings.enable_chunked_prefill and not 0 < cap <= step and needed.max() > step:
+        index = int(needed.argmax())
+        raise InvalidRequestError(
+            f"request {instance.ids[index]!r} may need {needed[index]} tokens in one step without "
+            f"chunked prefill; max_num_batched_tokens is {step}",
+            index,
+        )
+
+
+def _queue_order(
+    policy: Policy | str,
+    ids: Sequence[str],
+    by_arrival: IntArray,
+    priorities: npt.ArrayLike | None,
+    stamps: npt.ArrayLike | None,
+) -> tuple[IntArray, IntArray]:
+    """Places in the waiting queue, and the order of seniority with its ties."""
+    n = len(ids)
+    arrived = _inverse(by_arrival)
+    if policy == Policy.FCFS:
+        if priorities is not None or stamps is not None:
+            raise OptionError("priorities and stamps are read by the policy priority alone")
+        return arrived, np.zeros(n, np.int64)
+    level = np.zeros(n, np.int64)
+    if priorities is not None:
+        level = np.asarray(priorities)
+        if level.shape != (n,) or level.dtype.kind not in "iu":
+            raise OptionError(f"priorities must be {n} integers")
+    stamp = arrived.astype(np.float64) if stamps is None else _seconds("stamps", stamps, n)
+    texts = arrived if stamps is None else _inverse(np.argsort(np.array(ids, object)))
+    rank = _inverse(np.lexsort((texts, stamp, level)))
+    pairs = np.rec.fromarrays([level, stamp])
+    _, seniority = np.unique(pairs, return_inverse=True)
+    return rank, seniority.astype(np.int64)
+
+
+def _abort_times(aborts: npt.ArrayLike | None, arrivals: FloatArray) -> tuple[FloatArray, IntArray]:
+    n = len(arrivals)
+    if aborts is None:
+        return np.full(n, np.inf), np.empty(0, np.int64)
+    times = np.asarray(aborts, np.float64)
+    if times.shape != (n,) or np.isnan(times).any() or (times < arrivals).any():
+        raise OptionError(f"aborts must be {n} times in seconds, none before the arrival")
+    by_abort = np.argsort(times, kind="stable")
+    return times, by_abort[: np.isfinite(times).sum()].astype(np.int64)
+
+
+def _seconds(name: str, values: npt.ArrayLike | None, n: int) -> FloatArray:
+    if values is None:
+        return np.zeros(n)
+    times = np.asarray(values, np.float64)
+    if times.shape != (n,) or not np.isfinite(times).all():
+        raise OptionError(f"{name} must be {n} times in seconds, all finite")
+    return times
+
+
+def _permutation(order: npt.ArrayLike | None, n: int) -> IntArray:
+    if order is None:
+        return np.arange(n)
+    result = np.asarray(order)
+    if result.shape != (n,) or result.dtype.kind not in "iu" or set(result.tolist()) != {*range(n)}:
+        raise OptionError(f"order must be a permutation of 0 .. {n - 1}")
+    return result.astype(np.int64)
+
+
+def _inverse(permutation: IntArray) -> IntArray:
+    result = np.empty(len(permutation), np.int64)
+    result[permutation] = np.arange(len(permutation))
+    return result
