@@ -78,7 +78,10 @@ class NaiveEngine:
         s, size = self.settings, self.settings.block_size
         budget = s.max_num_batched_tokens
         cap = s.long_prefill_token_threshold or budget
-        if len(self.running) + len(self.waiting) == 1:
+        present = len(self.running) + len(self.waiting)
+        if s.long_prefill_token_threshold_adaptive:
+            cap = max(cap, budget // present)
+        if present == 1:
             cap = budget
         chunks: dict[Waiter, int] = {}
         victims: list[Waiter] = []

@@ -47,6 +47,7 @@ def engines(draw: st.DrawFn) -> tuple[NaiveEngine, Replay]:
         max_num_batched_tokens=draw(st.integers(seats, 30)) if chunked else 30,
         enable_chunked_prefill=chunked,
         long_prefill_token_threshold=draw(st.sampled_from([0, 0, 2, 5])),
+        long_prefill_token_threshold_adaptive=draw(st.booleans()),
         watermark=draw(st.sampled_from([0, 0.2])),
         scheduler_reserve_full_isl=draw(st.booleans()),
         async_scheduling=draw(st.booleans()),
