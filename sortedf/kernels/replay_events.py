@@ -62,14 +62,44 @@ from sortedf.kernels.step_terms import TERMS, step_seconds
 
 
 @jit
-def replay_events(
-    rules: Rules, engine: Engine, seconds: FloatArray, clock: float, target: int = NONE
+def replay_events(rules: Rules, engine: Engine, seconds: FloatArray, clock: float) -> bool:
+    """Run the engine until everything has finished; False if it never ends.
+
+    The same engine as :func:`sortedf.kernels.replay_steps.replay_steps`, whose parameters these
+    are, at the same times up to rounding.
+    """
+    n = len(engine.requests)
+    group, work = new_group(rules, n), np.zeros(TERMS)
+    parts, leaving = np.empty(n, np.int64), np.empty(n, np.int64)
+    return run_events(rules, engine, seconds, clock, clock, NONE, group, work, parts, leaving, 0)
+
+
+@lean_jit
+def run_events(
+    rules: Rules,
+    engine: Engine,
+    seconds: FloatArray,
+    clock: float,
+    end: float,
+    target: int,
+    group: Group,
+    work: FloatArray,
+    parts: IntArray,
+    leaving: IntArray,
+    n_leaving: int,
 ) -> bool:
     """Run the engine until everything has finished, or ``target`` has its first token.
 
-    The same engine as :func:`sortedf.kernels.replay_steps.replay_steps`, whose parameters these
-    are, at the same times up to rounding; the rows of running requests are not up to date when it
-    stops at a first token.
+    Parameters
+    ----------
+    clock, end
+        Seconds at which the first call may come, and the first step begin.
+    target
+        A request, or NONE. The rows of running requests are out of date when it ends by this.
+    group, work, parts
+        Room: an empty group, (TERMS,), (n,).
+    leaving
+        (n,), the first ``n_leaving`` of them requests that leave after the first call.
 
     Returns
     -------
@@ -84,31 +114,13 @@ def replay_events(
     as a group, chunks and admissions one by one. O(log n) each. *One by one*: where blocks or the
     token budget run short, by the rules for each running request. O(running).
     """
-    n = len(engine.requests)
-    group, work = new_group(rules, n), np.zeros(TERMS)
-    parts, leaving = np.empty(n, np.int64), np.empty(n, np.int64)
-    return _run(rules, engine, seconds, clock, target, group, work, parts, leaving)
-
-
-@lean_jit
-def _run(
-    rules: Rules,
-    engine: Engine,
-    seconds: FloatArray,
-    clock: float,
-    target: int,
-    group: Group,
-    work: FloatArray,
-    parts: IntArray,
-    leaving: IntArray,
-) -> bool:
     counts, n = engine.counts, len(engine.requests)
-    n_parts, n_leaving = 0, 0
-    call, ran, end = 0, 0, clock
+    call, ran = 0, 0
     patience = 2 * np.sum(engine.requests[:, LAST]) + 1000
     fruitless = 0
     unchanged = False  # the last call neither admitted, preempted nor brought an end
-    grouped = False  # running is the group, the parts and those who leave
+    n_parts = gather(rules, engine, group, engine.lists[RUNNING, : counts[RUNNING]], parts)
+    grouped = True  # running is the group, the parts and those who leave
     while True:
         arrived = counts[ARRIVED]
         let_arrive(engine, clock)
