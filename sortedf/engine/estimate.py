@@ -76,7 +76,9 @@ class EngineState:
         if not ((computed > 0) & ((computed < prompt + sampled) | ends))[runs].all():
             raise OptionError("a running request must have computed some of its tokens, not all")
         size = self.settings.block_size
-        if (needed := int(((last + size - 1) // size).max(initial=0))) > self.settings.usable_blocks:
+        if (
+            needed := int(((last + size - 1) // size).max(initial=0))
+        ) > self.settings.usable_blocks:
             raise OptionError(
                 f"a request needs {needed} blocks; the engine has {self.settings.usable_blocks}"
             )
@@ -87,34 +89,39 @@ class EngineState:
                 f"{self.settings.max_num_seqs} seats and {self.settings.usable_blocks} blocks"
             )
 
+    def first_token(self, request: Request) -> tuple[float, int]:
+        """Give the seconds of :func:`estimate_ttft`, and how many are preempted until then."""
+        settings = self.settings
+        needed = request.prompt_tokens + request.output_tokens - 1
+        if needed > settings.kv_tokens:
+            rows = [(0, request.id, needed)]
+            raise InfeasibleError(rows, settings.kv_tokens, settings.block_size)
+        seconds, preemptions = first_token_ahead(
+            self._rules,
+            self._seconds,
+            self._live,
+            self.n_running,
+            self.busy,
+            request.prompt_tokens,
+            request.output_tokens,
+        )
+        if math.isnan(seconds):
+            raise SortedfError("the engine never comes to this request")
+        return seconds, preemptions
+
 
 def estimate_ttft(state: EngineState, request: Request) -> float:
     """Estimate the seconds from now to the first token of a request that is sent now.
 
-    The engine is replayed ahead from event to event, the request behind all that wait, until it has
-    its first token; nothing is assumed to come later. It cannot matter: first come, first served.
+    The engine is replayed ahead from event to event until the request, behind all that wait, has
+    its first token. What is sent later stays behind it.
 
     Raises
     ------
     InfeasibleError
         When the request needs more blocks than the cache has.
     """
-    settings = state.settings
-    if (needed := request.prompt_tokens + request.output_tokens - 1) > settings.kv_tokens:
-        row = (0, request.id, needed)
-        raise InfeasibleError([row], settings.kv_tokens, settings.block_size)
-    seconds = first_token_ahead(
-        state._rules,
-        state._seconds,
-        state._live,
-        state.n_running,
-        state.busy,
-        request.prompt_tokens,
-        request.output_tokens,
-    )
-    if math.isnan(seconds):
-        raise SortedfError("the engine never comes to this request")
-    return seconds
+    return state.first_token(request)[0]
 
 
 def _rows(name: str, rows: npt.ArrayLike, columns: int) -> npt.NDArray[np.int64]:

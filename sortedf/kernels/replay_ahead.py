@@ -16,6 +16,7 @@ from sortedf.kernels.replay_state import (
     HEAP,
     HELD,
     LAST,
+    PREEMPTIONS,
     RUNNING,
     WAITING,
     FloatArray,
@@ -42,8 +43,8 @@ def first_token_ahead(
     busy: float,
     prompt: int,
     output: int,
-) -> float:
-    """Seconds until a request that joins the end of the queue now has its first token.
+) -> tuple[float, int]:
+    """Replay until a request that joins the end of the queue now has its first token.
 
     Parameters
     ----------
@@ -59,8 +60,10 @@ def first_token_ahead(
 
     Returns
     -------
-    float
+    seconds
         nan if the engine never comes to it.
+    preemptions
+        Until then.
     """
     n = len(live) + 1
     target, size = n - 1, rules.block_size
@@ -96,4 +99,4 @@ def first_token_ahead(
     done = run_events(
         rules, engine, seconds, clock, busy, target, group, work, parts, leaving, n_leaving
     )
-    return engine.times[target, FIRST_TOKEN] if done else np.nan
+    return engine.times[target, FIRST_TOKEN] if done else np.nan, requests[:, PREEMPTIONS].sum()
