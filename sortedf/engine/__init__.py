@@ -9,12 +9,15 @@ from sortedf.engine.kv_budget import KvBudget, Step, kv_budget
 from sortedf.engine.model_config import KvShape, kv_shape, read_config
 
 if TYPE_CHECKING:
-    from sortedf.engine.replaying import Replay, Replayed, replay
+    from sortedf.engine.estimate import EngineState, estimate_ttft
+    from sortedf.engine.replaying import Driver, Replay, Replayed, replay
     from sortedf.engine.settings import VLLM_0_19, VLLM_0_32, EngineSettings, EngineVersion, Policy
     from sortedf.engine.step_time import StepTimeModel, published, read_step_time, write_step_time
 
 # Imported at first use: the KV budget needs no compiled kernels.
 _HOMES = {
+    "Driver": "replaying",
+    "EngineState": "estimate",
     "EngineSettings": "settings",
     "EngineVersion": "settings",
     "Policy": "settings",
@@ -23,6 +26,7 @@ _HOMES = {
     "StepTimeModel": "step_time",
     "VLLM_0_19": "settings",
     "VLLM_0_32": "settings",
+    "estimate_ttft": "estimate",
     "published": "step_time",
     "read_step_time": "step_time",
     "replay": "replaying",
@@ -32,7 +36,9 @@ _HOMES = {
 __all__ = [
     "VLLM_0_19",
     "VLLM_0_32",
+    "Driver",
     "EngineSettings",
+    "EngineState",
     "EngineVersion",
     "KvBudget",
     "KvShape",
@@ -41,6 +47,7 @@ __all__ = [
     "Replayed",
     "Step",
     "StepTimeModel",
+    "estimate_ttft",
     "kv_budget",
     "kv_shape",
     "published",

@@ -94,9 +94,6 @@ def first_token_ahead(
         lists[HEAP, request - n_running] = request
     counts[ARRIVED], counts[RUNNING] = n, n_running
     counts[HEAP], counts[WAITING] = n - n_running, n - n_running
-    clock = 0.0 if rules.asynchronous else busy
     group, work, parts = new_group(rules, n), np.zeros(TERMS), np.empty(n, np.int64)
-    done = run_events(
-        rules, engine, seconds, clock, busy, target, group, work, parts, leaving, n_leaving
-    )
+    done = run_events(rules, engine, seconds, busy, target, group, work, parts, leaving, n_leaving)
     return engine.times[target, FIRST_TOKEN] if done else np.nan, requests[:, PREEMPTIONS].sum()

@@ -71,7 +71,7 @@ def replay_events(rules: Rules, engine: Engine, seconds: FloatArray, clock: floa
     n = len(engine.requests)
     group, work = new_group(rules, n), np.zeros(TERMS)
     parts, leaving = np.empty(n, np.int64), np.empty(n, np.int64)
-    return run_events(rules, engine, seconds, clock, clock, NONE, group, work, parts, leaving, 0)
+    return run_events(rules, engine, seconds, clock, NONE, group, work, parts, leaving, 0)
 
 
 @lean_jit
@@ -80,7 +80,6 @@ def run_events(
     engine: Engine,
     seconds: FloatArray,
     clock: float,
-    end: float,
     target: int,
     group: Group,
     work: FloatArray,
@@ -92,8 +91,6 @@ def run_events(
 
     Parameters
     ----------
-    clock, end
-        Seconds at which the first call may come, and the first step begin.
     target
         A request, or NONE. The rows of running requests are out of date when it ends by this.
     group, work, parts
@@ -115,7 +112,7 @@ def run_events(
     token budget run short, by the rules for each running request. O(running).
     """
     counts, n = engine.counts, len(engine.requests)
-    call, ran = 0, 0
+    call, ran, end = 0, 0, clock
     patience = 2 * np.sum(engine.requests[:, LAST]) + 1000
     fruitless = 0
     unchanged = False  # the last call neither admitted, preempted nor brought an end

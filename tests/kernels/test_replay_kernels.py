@@ -65,7 +65,7 @@ def engines(draw: st.DrawFn, *, live: bool = False) -> tuple[NaiveEngine, Replay
         for index, (s, o) in enumerate(drawn)
     ]
     replay = Replay(
-        sortedf.Instance(*zip(*drawn, strict=True), 2**40),
+        sortedf.Instance([s for s, _ in drawn], [o for _, o in drawn], 2**40),
         engine,
         arrivals=arrivals,
         priorities=levels if by_priority else None,
