@@ -16,9 +16,10 @@ if TYPE_CHECKING:
         read_calibration,
         write_calibration,
     )
+    from sortedf.engine.estimate import EngineState, estimate_ttft
     from sortedf.engine.interval import ErrorInterval
     from sortedf.engine.prediction import Prediction, predict
-    from sortedf.engine.replaying import Replay, Replayed, replay
+    from sortedf.engine.replaying import Driver, Replay, Replayed, replay
     from sortedf.engine.run_folder import Run, read_run
     from sortedf.engine.settings import VLLM_0_19, VLLM_0_32, EngineSettings, EngineVersion, Policy
     from sortedf.engine.step_log import StepLog, read_step_log, write_step_log
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 # Imported at first use: the KV budget needs no compiled kernels.
 _HOMES = {
     "Calibration": "calibration",
+    "Driver": "replaying",
+    "EngineState": "estimate",
     "EngineSettings": "settings",
     "EngineVersion": "settings",
     "ErrorInterval": "interval",
@@ -45,6 +48,7 @@ _HOMES = {
     "calibrate_from_run": "calibration",
     "calibrate_from_steps": "calibration",
     "predict": "prediction",
+    "estimate_ttft": "estimate",
     "published": "step_time",
     "read_calibration": "calibration",
     "read_run": "run_folder",
@@ -62,7 +66,9 @@ __all__ = [
     "VLLM_0_19",
     "VLLM_0_32",
     "Calibration",
+    "Driver",
     "EngineSettings",
+    "EngineState",
     "EngineVersion",
     "ErrorInterval",
     "KvBudget",
@@ -78,6 +84,7 @@ __all__ = [
     "Training",
     "calibrate_from_run",
     "calibrate_from_steps",
+    "estimate_ttft",
     "kv_budget",
     "kv_shape",
     "predict",

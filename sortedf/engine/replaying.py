@@ -180,8 +180,7 @@ class Replay:
         OptionError
             When this driver cannot do what is asked.
         """
-        can_jump = not (log or self.settings.enable_prefix_caching)
-        driver = _driver(by, can_jump)
+        driver = _driver(by, can_jump=not log and _jumps(self.settings))
         if driver == Driver.EVENTS:
             return self._replayed(self._events(step_time.seconds), None)
         engine, sizes = self._steps(step_time.seconds, new_log(0, 0, 0))
@@ -260,6 +259,12 @@ def replay(
         aborts=aborts,
     )
     return prepared.run(step_time, log=log, by=by)
+
+
+def _jumps(settings: EngineSettings) -> bool:
+    """Whether the rules that hold under these settings are known to the driver by events."""
+    known = settings.policy in (Policy.FCFS, Policy.PRIORITY)
+    return known and not settings.enable_prefix_caching
 
 
 def _driver(by: Driver | str | None, can_jump: bool) -> Driver:

@@ -17,12 +17,13 @@ from sortedf.kernels.replay_group import (
     gather,
     group_seconds,
     new_group,
+    part_from,
     step_together,
     steps_to_end,
     steps_until,
     steps_with_blocks,
 )
-from sortedf.kernels.replay_rules import admit, advance, chunk_cap, schedule
+from sortedf.kernels.replay_rules import admit, advance, chunk_cap, preempt, schedule
 from sortedf.kernels.replay_state import (
     ABORT,
     ABORTED,
@@ -62,14 +63,41 @@ from sortedf.kernels.step_terms import TERMS, step_seconds
 
 
 @jit
-def replay_events(
-    rules: Rules, engine: Engine, seconds: FloatArray, clock: float, target: int = NONE
+def replay_events(rules: Rules, engine: Engine, seconds: FloatArray, clock: float) -> bool:
+    """Run the engine until everything has finished; False if it never ends.
+
+    The same engine as :func:`sortedf.kernels.replay_steps.replay_steps`, whose parameters these
+    are, at the same times up to rounding.
+    """
+    n = len(engine.requests)
+    group, work = new_group(rules, n), np.zeros(TERMS)
+    parts, leaving = np.empty(n, np.int64), np.empty(n, np.int64)
+    return run_events(rules, engine, seconds, clock, NONE, group, work, parts, leaving, 0)
+
+
+@lean_jit
+def run_events(
+    rules: Rules,
+    engine: Engine,
+    seconds: FloatArray,
+    clock: float,
+    target: int,
+    group: Group,
+    work: FloatArray,
+    parts: IntArray,
+    leaving: IntArray,
+    n_leaving: int,
 ) -> bool:
     """Run the engine until everything has finished, or ``target`` has its first token.
 
-    The same engine as :func:`sortedf.kernels.replay_steps.replay_steps`, whose parameters these
-    are, at the same times up to rounding; the rows of running requests are not up to date when it
-    stops at a first token.
+    Parameters
+    ----------
+    target
+        A request, or NONE. The rows of running requests are out of date when it ends by this.
+    group, work, parts
+        Room: an empty group, (TERMS,), (n,).
+    leaving
+        (n,), the first ``n_leaving`` of them requests that leave after the first call.
 
     Returns
     -------
@@ -84,31 +112,13 @@ def replay_events(
     as a group, chunks and admissions one by one. O(log n) each. *One by one*: where blocks or the
     token budget run short, by the rules for each running request. O(running).
     """
-    n = len(engine.requests)
-    group, work = new_group(rules, n), np.zeros(TERMS)
-    parts, leaving = np.empty(n, np.int64), np.empty(n, np.int64)
-    return _run(rules, engine, seconds, clock, target, group, work, parts, leaving)
-
-
-@lean_jit
-def _run(
-    rules: Rules,
-    engine: Engine,
-    seconds: FloatArray,
-    clock: float,
-    target: int,
-    group: Group,
-    work: FloatArray,
-    parts: IntArray,
-    leaving: IntArray,
-) -> bool:
     counts, n = engine.counts, len(engine.requests)
-    n_parts, n_leaving = 0, 0
     call, ran, end = 0, 0, clock
     patience = 2 * np.sum(engine.requests[:, LAST]) + 1000
     fruitless = 0
     unchanged = False  # the last call neither admitted, preempted nor brought an end
-    grouped = False  # running is the group, the parts and those who leave
+    n_parts = gather(rules, engine, group, engine.lists[RUNNING, : counts[RUNNING]], parts)
+    grouped = True  # running is the group, the parts and those who leave
     while True:
         arrived = counts[ARRIVED]
         let_arrive(engine, clock)
@@ -136,11 +146,11 @@ def _run(
             end = begin + group_seconds(group, seconds, steps)
             begin += group_seconds(group, seconds, steps - 1)
         else:
-            grouped = grouped and _schedule_together(rules, engine, group, parts[:n_parts], call)
+            grouped = grouped and _schedule_together(rules, engine, group, parts, n_parts, call)
             if not grouped:
                 dissolve(rules, engine, group)
-                members = 0
                 schedule(rules, engine, call)
+            members = group.sums[MEMBERS]
             steps = 1
             note_admissions(engine, ran + 1, clock)
             advance(engine, call, work)
@@ -172,7 +182,7 @@ def _run(
         if not grouped:
             n_parts = gather(rules, engine, group, engine.lists[RUNNING, : counts[RUNNING]], parts)
             grouped = True
-        elif counts[SCHEDULED] > 0:
+        elif counts[SCHEDULED] > 0 or n_parts > 0:
             scheduled = engine.lists[SCHEDULED, : counts[SCHEDULED]]
             n_parts = gather(rules, engine, group, scheduled, parts)
         call += steps
@@ -211,19 +221,20 @@ def _next_abort(engine: Engine) -> float:
 
 @lean_jit
 def _schedule_together(
-    rules: Rules, engine: Engine, group: Group, parts: IntArray, call: int
+    rules: Rules, engine: Engine, group: Group, parts: IntArray, n_parts: int, call: int
 ) -> bool:
-    """Schedule the group, the parts and whom can be admitted; False, and nothing done, if short.
+    """Schedule the group, the parts and whom can be admitted; False, and nothing done, if not.
 
-    As :func:`sortedf.kernels.replay_rules.schedule` where blocks and tokens suffice for all who
-    run, or fall short of the last one's tokens only; SCHEDULED has all but the group.
+    As :func:`sortedf.kernels.replay_rules.schedule` where tokens suffice for all who run, or fall
+    short of the last one's only, and where blocks suffice, or the victims are those at the tail.
+    SCHEDULED has all but the group.
     """
     requests, counts, lists = engine.requests, engine.counts, engine.lists
     size = rules.block_size
     cap = chunk_cap(rules, counts[RUNNING] + counts[WAITING])
     budget = rules.token_budget - group.sums[MEMBERS]
     need = blocks_needed(rules, group, 1)
-    for place in range(len(parts)):
+    for place in range(n_parts):
         request = parts[place]
         tokens = min(requests[request, GOAL] - requests[request, COMPUTED], cap)
         if tokens > budget:
@@ -232,17 +243,34 @@ def _schedule_together(
             tokens = budget
         budget -= tokens
         lists[SCHEDULED, place] = tokens
-        end = requests[request, COMPUTED] + tokens
-        need += (end + size - 1) // size - requests[request, HELD]
-    if need > counts[FREE]:
+        need += _more_blocks(requests, request, tokens, size)
+    if need > counts[FREE] and rules.by_priority:
         return False
+    # One after another takes its blocks, and the tail gives its own when none is left; so it goes
+    # on until there is enough for all who stay.
+    while need > counts[FREE]:
+        request = lists[RUNNING, counts[RUNNING] - 1]
+        if n_parts > 0 and parts[n_parts - 1] == request:
+            n_parts -= 1
+            need -= _more_blocks(requests, request, lists[SCHEDULED, n_parts], size)
+        elif requests[request, COMPUTED] < requests[request, LAST]:
+            part_from(rules, engine, group, request)
+            need -= _more_blocks(requests, request, 1, size)
+        preempt(rules, engine, call, counts[RUNNING] - 1)
     counts[FREE] -= need
-    for place in range(len(parts)):
+    for place in range(n_parts):
         request = parts[place]
         tokens = lists[SCHEDULED, place]
+        requests[request, HELD] += _more_blocks(requests, request, tokens, size)
         requests[request, CHUNK] = tokens
-        requests[request, HELD] = (requests[request, COMPUTED] + tokens + size - 1) // size
         lists[SCHEDULED, place] = request
-    counts[SCHEDULED], counts[CONTINUED] = len(parts), len(parts)
-    admit(rules, engine, call, cap, budget)
+    counts[SCHEDULED], counts[CONTINUED] = n_parts, n_parts
+    if counts[VICTIMS] == 0:
+        admit(rules, engine, call, cap, budget)
     return True
+
+
+@lean_jit
+def _more_blocks(requests: IntArray, request: int, tokens: int, size: int) -> int:
+    """Blocks that a request takes for its next tokens, its row being up to date."""
+    return (requests[request, COMPUTED] + tokens + size - 1) // size - requests[request, HELD]

@@ -114,7 +114,7 @@ def _continue_running(rules: Rules, engine: Engine, call: int, cap: int) -> int:
                     place -= 1
                 budget += back
                 requests[victim, CHUNK] = 0
-                _preempt(rules, engine, call, where)
+                preempt(rules, engine, call, where)
                 preempted = victim == request
             if preempted:
                 break
@@ -158,7 +158,7 @@ def _victim(rules: Rules, engine: Engine) -> int:
 
 
 @lean_jit
-def _preempt(rules: Rules, engine: Engine, call: int, where: int) -> None:
+def preempt(rules: Rules, engine: Engine, call: int, where: int) -> None:
     """Take a running request's blocks and let it wait; what it has computed is lost."""
     requests, counts, running = engine.requests, engine.counts, engine.lists[RUNNING]
     victim = running[where]

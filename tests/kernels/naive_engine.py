@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from sortedf.engine.settings import EngineSettings
@@ -50,7 +50,8 @@ class NaiveEngine:
     def free(self) -> int:
         return self.settings.usable_blocks - sum(request.blocks for request in self.requests)
 
-    def run(self) -> None:
+    def run(self) -> Iterator[tuple[float, float]]:
+        """Run all; gives, before each call, its time and the end of the step under way."""
         coming = sorted(self.requests, key=lambda request: (request.arrival, request.index))
         now = end = coming[0].arrival
         leaving: list[Waiter] = []
@@ -62,6 +63,7 @@ class NaiveEngine:
                     return
                 now = max(end, coming[0].arrival)
                 continue
+            yield now, end
             chunks = self.schedule()
             begin = max(now, end)
             work = [(tokens, request.computed) for request, tokens in chunks.items()]
@@ -78,7 +80,10 @@ class NaiveEngine:
         s, size = self.settings, self.settings.block_size
         budget = s.max_num_batched_tokens
         cap = s.long_prefill_token_threshold or budget
-        if len(self.running) + len(self.waiting) == 1:
+        present = len(self.running) + len(self.waiting)
+        if s.long_prefill_token_threshold_adaptive:
+            cap = max(cap, budget // present)
+        if present == 1:
             cap = budget
         chunks: dict[Waiter, int] = {}
         victims: list[Waiter] = []
