@@ -56,8 +56,9 @@ def test_preemptions_are_counted() -> None:
 )
 def test_states_that_cannot_be(arguments: dict[str, Any], message: str) -> None:
     """Each in one line."""
+    plain: dict[str, Any] = {"settings": ENGINE, "step_time": UNIT}
     with pytest.raises(OptionError, match=message):
-        EngineState(**{"settings": ENGINE, "step_time": UNIT} | arguments)
+        EngineState(**(plain | arguments))
 
 
 def test_a_request_that_never_fits() -> None:
