@@ -109,8 +109,9 @@ def run_events(
     Calls of three kinds. *Still*: nothing but decodes, because the call before changed nothing, or
     nobody could be admitted anyway; many of these are one jump, to the first last token, the next
     arrival or abort, or the step for which blocks are too few. O(log n). *Together*: the decodes
-    as a group, chunks and admissions one by one. O(log n) each. *One by one*: where blocks or the
-    token budget run short, by the rules for each running request. O(running).
+    as a group, chunks and admissions one by one, O(log n) each, and preemptions of the tail,
+    O(running). *One by one*: other preemptions, and a short token budget, by the rules for each
+    running request. O(running).
     """
     counts, n = engine.counts, len(engine.requests)
     call, ran, end = 0, 0, clock
