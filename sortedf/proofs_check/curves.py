@@ -45,8 +45,10 @@ class Curves:
     @property
     def exponents(self) -> dict[str, float]:
         """:func:`fitted_power` by curve, of those that grow and have one."""
+        if not self.growing:  # the parameter may be 0
+            return {}
         fitted = {name: fitted_power(points) for name, points in self.points.items()}
-        return {name: b for name, b in fitted.items() if self.growing and b is not None}
+        return {name: b for name, b in fitted.items() if b is not None}
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain data for JSON and for a page."""
