@@ -66,6 +66,21 @@ def check_writable(path: str | Path) -> None:
         raise InputError([Fault(str(path), None, f"cannot be written: {reason}")])
 
 
+def make_folder(path: str | Path) -> None:
+    """Make a folder, and those above it, where there is none.
+
+    Raises
+    ------
+    InputError
+        Naming it, when that cannot be done.
+    """
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        text = f"cannot be made a folder: {error.strerror or error}"
+        raise InputError([Fault(str(path), None, text)]) from None
+
+
 def kind_by_name(path: str | Path) -> str:
     """Give the ending of a name that tells its layout, ``.gz`` left aside: ``.jsonl``, ``.csv``."""
     name = Path(path)

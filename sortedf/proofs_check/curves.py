@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,14 @@ import numpy as np
 
 Points = tuple[tuple[float, float], ...]
 """Parameter and ratio, by parameter ascending."""
+
+
+def fitted_power(points: Sequence[tuple[float, float]]) -> float | None:
+    """Power b of ratio = a parameter^b, of least squares of the logarithms; none of one point."""
+    if len(points) < 2:
+        return None
+    values, ratios = np.log(np.array(points, float)).T
+    return float(np.polyfit(values, ratios, 1)[0])
 
 
 @dataclass(frozen=True)
@@ -36,13 +44,11 @@ class Curves:
 
     @property
     def exponents(self) -> dict[str, float]:
-        """Exponent b of ratio = a parameter^b by curve, of least squares of the logarithms."""
-        fitted = {}
-        for name, points in self.points.items():
-            if self.growing and len(points) > 1:
-                values, ratios = np.log(np.array(points, float)).T
-                fitted[name] = float(np.polyfit(values, ratios, 1)[0])
-        return fitted
+        """:func:`fitted_power` by curve, of those that grow and have one."""
+        if not self.growing:  # the parameter may be 0
+            return {}
+        fitted = {name: fitted_power(points) for name, points in self.points.items()}
+        return {name: b for name, b in fitted.items() if b is not None}
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain data for JSON and for a page."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from sortedf.errors import OptionError, whole_number
 from sortedf.model import Instance, StopReason
+from sortedf.model.instance import MAX_TOKENS
 from sortedf.proofs_check.moves import LEAST, Backlog, changed, drawn
 from sortedf.solvers import Solver, Stop, find_solver
 from sortedf.solvers.in_order import shortest_of_orders
@@ -107,6 +108,11 @@ def find_worst(
     whole_number("kv_tokens", kv_tokens, 2)
     whole_number("seed", seed, 0)
     whole_number("most_requests", most_requests, LEAST)
+    if kv_tokens * most_requests > MAX_TOKENS:
+        raise OptionError(
+            f"{most_requests} requests of up to {kv_tokens} tokens are over 2^40 tokens in all; "
+            f"take a smaller budget or fewer requests"
+        )
     rng = Random(seed)
     entry.check_instance(_instance(drawn(Random(seed), most_requests, kv_tokens), kv_tokens))
     iterations = 0

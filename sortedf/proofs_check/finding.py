@@ -59,9 +59,11 @@ class Finding:
 
     @property
     def verdict(self) -> str:
-        """``violated``, ``measured``, ``undecided`` (in part) or ``holds``."""
+        """``violated``, ``unchecked``, ``measured``, ``undecided`` (in part) or ``holds``."""
         if self.violations:
             return "violated"
+        if not self.checked:
+            return "unchecked"
         if not self.refutable:
             return "measured"
         return "undecided" if self.undecided else "holds"

@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
 from sortedf.model import Instance, Schedule
-from sortedf.proofs_check.curves import Curves
+from sortedf.proofs_check.curves import Curves, Points, fitted_power
 from sortedf.proofs_check.families import FAMILIES, Family
 from sortedf.proofs_check.finding import Finding
 from sortedf.solvers import MaxIterations, solve
@@ -72,11 +70,12 @@ class Growth:
     @property
     def exponent(self) -> float | None:
         """Power of M that fits the ratios, least squares on logarithms; ``None`` for one point."""
-        if len(self.points) < 2:
-            return None
-        budgets = np.log([float(point.kv_tokens) for point in self.points])
-        ratios = np.log([float(point.ratio) for point in self.points])
-        return float(np.polyfit(budgets, ratios, 1)[0])
+        return fitted_power(self.pairs)
+
+    @property
+    def pairs(self) -> Points:
+        """Budget and ratio of each point."""
+        return tuple((float(point.kv_tokens), float(point.ratio)) for point in self.points)
 
     def to_dict(self) -> dict[str, Any]:
         """Give plain data: what ``sortedf prove counterexample --json`` prints of it."""
@@ -196,9 +195,7 @@ def growth_curves(budgets: Sequence[int] = QUICK) -> Curves:
     points = {}
     for family in FAMILIES.values():
         growth = measure(family.policies[0], family, budgets)
-        points[f"{growth.policy}, {family.name}"] = tuple(
-            (float(point.kv_tokens), float(point.ratio)) for point in growth.points
-        )
+        points[f"{growth.policy}, {family.name}"] = growth.pairs
     return Curves(
         "Counterexamples by KV budget",
         "total latency to that of the best verified schedule found",

@@ -65,6 +65,8 @@ def by_exact_cover(problem: ThreePartition) -> Partition | None:
         model.add_exactly_one(variables)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
+    # It would take Ctrl-C over, and not give it back: the next one would kill the program.
+    solver.parameters.catch_sigint_signal = False
     status = solver.solve(model)
     if status == cp_model.INFEASIBLE:
         return None

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sortedf import certificate as bound_checker
-from sortedf.errors import Fault, InputError, VerificationError
+from sortedf.errors import VerificationError
 from sortedf.instances import (
     Plan,
     new_certificate,
@@ -25,6 +25,7 @@ from sortedf.instances import (
     write_certificate,
     write_plan,
 )
+from sortedf.instances.files import make_folder
 from sortedf.lp.bounds import best_proof, lower_bounds
 from sortedf.model import Instance, Result
 from sortedf.proofs_check.finding import Finding
@@ -123,12 +124,8 @@ def write_case(case: WorstCase, folder: str | Path) -> None:
     InputError
         When that cannot be done.
     """
+    make_folder(folder)
     path = Path(folder)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError([Fault(str(folder), None, f"cannot be made: {reason}")]) from None
     write_backlog(case.policy.instance, path / BACKLOG)
     write_plan(case.policy, path / POLICY)
     write_plan(case.best, path / BEST)

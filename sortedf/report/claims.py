@@ -31,6 +31,7 @@ def holds(row: Row) -> str:
     """Say how a claim stands, for people."""
     said = {
         "holds": "yes",
+        "unchecked": "not checked",
         "measured": "measured",
         "undecided": f"undecided on {row['undecided']:,}",
         "violated": f"NO: {row['violated']:,}",

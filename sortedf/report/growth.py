@@ -37,7 +37,7 @@ def growth_table(rows: Sequence[Row]) -> Table:
         "the ratio to the optimum; by hand: what the derivation proves",
     )
     for heading in ("policy", "family"):
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading, no_wrap=True, overflow="fold")
     for heading in ("M", "n", "policy, steps", "best, steps", "ratio", "by hand"):
         table.add_column(heading, justify="right", overflow="fold")
     table.add_column("best by", overflow="fold")
@@ -70,7 +70,7 @@ def bracket_table(rows: Sequence[Row]) -> Table:
         title="Worst cases found",
         caption="the ratio to the optimum is between the two; plans and bounds checked",
     )
-    table.add_column("policy")
+    table.add_column("policy", no_wrap=True)
     for heading in ("M", "n", "policy, steps", "best, steps", "bound", "ratio from", "to"):
         table.add_column(heading, justify="right", overflow="fold")
     for row in rows:

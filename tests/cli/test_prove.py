@@ -145,9 +145,30 @@ def test_usage_errors_of_prove(
 
 @pytest.mark.usefixtures("false_claim")
 def test_a_folder_that_cannot_be(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """Where a file is in the way, one line says so."""
+    """Where a file is in the way, one line says so before anything is checked."""
     (tmp_path / "file").write_text("")
     arguments = [*FEW, "--policy", "svf", "-o", tmp_path / "file" / "folder", "--json"]
-    code, _, err = run(capsys, *arguments)
-    assert code == 3
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (3, "")
     assert err == f"{tmp_path / 'file' / 'folder'}: cannot be made a folder: Not a directory\n"
+
+
+def test_a_page_that_cannot_be_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line says so before anything is checked."""
+    monkeypatch.setattr(overview, "check_all", None)
+    code, out, err = run(capsys, "prove", "-o", tmp_path)
+    assert (code, out, err) == (3, "", f"{tmp_path}: cannot be written: Is a directory\n")
+
+
+def test_a_claim_that_speaks_of_no_instance(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not said to hold."""
+    silent = replace(CLAIMS["svf"], limit=lambda instance: None)
+    monkeypatch.setitem(claims.CLAIMS, "svf", silent)
+    arguments = ("prove", "ratio", "--policy", "svf", "--instances", 3, "--larger", 0)
+    assert document(capsys, *arguments)["rows"][0]["verdict"] == "unchecked"
+    _, out, _ = run(capsys, *arguments)
+    assert "not checked" in out

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from running import document, run
 
+from sortedf.proofs_check import growth
 from sortedf.proofs_check.families import FAMILIES
 from sortedf.proofs_check.growth import measure
 
@@ -111,9 +112,10 @@ def test_usage(arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixt
 
 
 def test_a_picture_that_cannot_be_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file is named; exit code 3."""
+    """The file is named before anything is measured; exit code 3."""
+    monkeypatch.setattr(growth, "measure", None)
     path = tmp_path / "none" / "growth.svg"
     code, _, err = run(capsys, *COMMAND, "--policy", "svf", "--kv-tokens", "64", "-o", path)
     assert code == 3

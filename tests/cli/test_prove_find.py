@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from running import document, run
 
+from sortedf.proofs_check import finder
 from sortedf.proofs_check.worst_case import check_case
 
 COMMAND = ("prove", "find", "--policy", "svf", "--kv-tokens", "40", "--requests", "20")
@@ -98,13 +99,26 @@ def test_ctrl_c_keeps_the_worst_so_far(tmp_path: Path) -> None:
     assert check_case(folder).to_dict().items() <= said.items()
 
 
+def test_a_folder_that_cannot_be_is_told_before_the_search(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line, exit code 3, and nothing was searched for."""
+    monkeypatch.delattr(finder, "changed")
+    (tmp_path / "file").write_text("")
+    code, out, err = run(capsys, *COMMAND, "-o", tmp_path / "file")
+    assert (code, out) == (3, "")
+    assert err == f"{tmp_path / 'file'}: cannot be made a folder: File exists\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("--policy", "improve"), "improve is no fixed rule"),
         (("--policy", "nobody"), "there is no solver 'nobody'"),
         (("--policy", "svf", "--kv-tokens", "1"), "a request takes 2 tokens at least"),
+        (("--policy", "svf", "--kv-tokens", "100000000000"), "take a smaller budget or fewer"),
         (("--policy", "svf", "--requests", "1"), "--requests"),
+        (("--policy", "svf", "--requests", "1000000000"), "--requests"),
         (("--policy", "svf", "--time-limit", "0"), "the time limit is 0.0 seconds"),
         ((), "--policy"),
     ],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -165,3 +167,27 @@ def test_disagreement_is_no_answer(
     code, out, err = run(capsys, *PROVE, problem)
     assert (code, out) == (6, "")
     assert "clique: yes, exact cover: no, schedule: yes" in err
+
+
+INTERRUPTED = """
+import os, signal
+from sortedf.cli.main import run
+from sortedf.proofs_check import three_partition_check as check
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in the background
+
+def answer_of(*arguments):
+    if check.by_exact_cover(arguments[0].problem) is not None:
+        os.kill(os.getpid(), signal.SIGINT)
+    return go_on(*arguments)
+
+go_on, check.answer_of = check.answer_of, answer_of
+run()
+"""
+
+
+def test_ctrl_c_after_an_exact_cover() -> None:
+    """CP-SAT leaves Ctrl-C as it is: 130 and a word, rather than death by the signal."""
+    command = [sys.executable, "-c", INTERRUPTED, *PROVE, "--random", "--m", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from running import document, run
 
+from sortedf.cli import console
 from sortedf.proofs_check.families import FAMILIES
 from sortedf.proofs_check.worst_case import check_case, hall_of_fame, worst_case, write_case
 
@@ -34,3 +35,15 @@ def test_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "prove", "worst-cases", tmp_path)
     assert (code, out) == (3, "")
     assert "policy.json: no such file" in err
+
+
+def test_policies_have_their_whole_names_on_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers are folded first."""
+    monkeypatch.setattr(console, "PIPED_WIDTH", 80)
+    code, out, _ = run(capsys, "prove", "worst-cases")
+    assert code == 0
+    assert "quantile-greedy" in out
+    assert "2.526" in out
+    assert "…" not in out

@@ -62,6 +62,7 @@ def counterexample(
     if output is not None and Path(output).suffix not in PICTURES:
         raise OptionError(f"-o {output} names no picture; it has to end in .svg or .png")
     budgets = _budgets(kv_tokens)
+    options.check_target(output, "-o")
     from sortedf.proofs_check.growth import judge, measure
 
     console = Console(quiet=quiet)

@@ -23,7 +23,7 @@ def find(
         int, options.quantity("--kv-tokens", parse_tokens, "M", "KV budget in tokens.")
     ] = 64,
     requests: Annotated[
-        int, typer.Option(min=2, metavar="N", help="Requests of a backlog at most.")
+        int, typer.Option(min=2, max=100_000, metavar="N", help="Requests of a backlog at most.")
     ] = 100,
     seed: options.Seed = 0,
     iterations: Annotated[
@@ -64,12 +64,15 @@ def find(
     if kv_tokens < 2:
         raise OptionError(f"--kv-tokens is {kv_tokens}; a request takes 2 tokens at least")
     from sortedf import __version__
+    from sortedf.instances.files import make_folder
     from sortedf.proofs_check.finder import find_policy, find_worst
     from sortedf.proofs_check.worst_case import FINAL_STEPS, worst_case, write_case
 
     find_policy(policy)
     console = Console(quiet=quiet)
     stop = _stop(iterations, time_limit)
+    if output is not None:
+        make_folder(output)  # before the search, so that it is not lost
     with console.work(f"searching for the worst of {policy}") as say:
         found = find_worst(
             policy,

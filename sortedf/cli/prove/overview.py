@@ -44,6 +44,7 @@ def overview(
         return
     if output == "-" and json:
         raise OptionError("-o - and --json both want stdout; leave one out")
+    options.check_target(output, "-o")
     from sortedf.instances.files import write_whole
     from sortedf.proofs_check.overview import check_all
 

@@ -54,11 +54,14 @@ def ratio(
     if instances + larger == 0:
         raise OptionError("--instances and --larger are both 0: nothing to check")
     from sortedf import __version__
+    from sortedf.instances.files import make_folder
     from sortedf.proofs_check.claims import find_claims
     from sortedf.proofs_check.guarantees import check_guarantees
 
     console = Console(quiet=quiet)
     claims = find_claims(policy)
+    if output is not None:
+        make_folder(output)  # before the checks, so that no violation is lost
     findings = check_guarantees(
         instances=instances, larger=larger, seed=seed, claims=claims, watch=console.track
     )

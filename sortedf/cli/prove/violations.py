@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sortedf.errors import Fault, InputError
-
 if TYPE_CHECKING:
     from sortedf.proofs_check.finding import Finding
 
@@ -26,7 +24,7 @@ def end(findings: Sequence[Finding], folder: str | None) -> None:
     Raises
     ------
     InputError
-        When the folder cannot be made, or a file not be written.
+        When a file cannot be written.
     """
     from sortedf.instances import write_backlog
     from sortedf.proofs_check.finding import SHOWN
@@ -34,12 +32,6 @@ def end(findings: Sequence[Finding], folder: str | None) -> None:
     failed = [finding for finding in findings if not finding.holds]
     if not failed:
         return
-    if folder is not None:
-        try:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            text = f"cannot be made a folder: {error.strerror or error}"
-            raise InputError([Fault(folder, None, text)]) from None
     for finding in failed:
         words = f"{finding.claim} {'' if finding.against == 'optimum' else finding.against}"
         name = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
