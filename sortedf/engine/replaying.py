@@ -323,7 +323,8 @@ def _predicted(predicted: npt.ArrayLike, n: int, settings: EngineSettings) -> In
     if outputs.shape != (n,) or outputs.dtype.kind not in "iu" or outputs.min() < 1:
         raise OptionError(f"predicted must be {n} numbers of tokens, each at least 1")
     # What is longer than the cache is cut; no sum with a prompt leaves int64.
-    return np.minimum(outputs, settings.kv_tokens + 1).astype(np.int64)
+    result: IntArray = np.minimum(outputs, settings.kv_tokens + 1).astype(np.int64)
+    return result
 
 
 def _seconds(name: str, values: npt.ArrayLike | None, n: int) -> FloatArray:

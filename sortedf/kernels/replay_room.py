@@ -25,6 +25,7 @@ from sortedf.kernels.replay_state import (
     UNTIL,
     USED,
     Engine,
+    IntArray,
     Rules,
 )
 
@@ -40,20 +41,20 @@ def has_room(rules: Rules, engine: Engine, request: int, call: int, end: int) ->
     end
         Tokens of the request that are computed after this step.
     """
-    room, running = engine.room, engine.lists[RUNNING]
+    room, running, size = engine.room, engine.lists[RUNNING], rules.block_size
     goal = engine.requests[request, GOAL]
     _foresee(rules, engine, request)
     delay = _most_delay(rules, engine, goal - end) if end < goal else 0
     _set_course(rules, engine, request, call, delay)
     last = room[request, UNTIL]
-    total = _blocks_at(rules, engine, request, last)
+    total = _blocks_at(room, size, request, last)
     for place in range(engine.counts[RUNNING]):
         other = running[place]
         until = room[other, UNTIL]
         if until >= last:
-            total += _blocks_at(rules, engine, other, last)
+            total += _blocks_at(room, size, other, last)
         elif until > call:
-            more = _blocks_at(rules, engine, request, until)
+            more = _blocks_at(room, size, request, until)
             if room[other, USED] + more > rules.blocks:
                 return False
     return total <= rules.blocks
@@ -62,41 +63,36 @@ def has_room(rules: Rules, engine: Engine, request: int, call: int, end: int) ->
 @jit
 def reserve(rules: Rules, engine: Engine, request: int) -> None:
     """Count in a running request at the last calls of all, and all at its own. O(running)."""
-    room, running = engine.room, engine.lists[RUNNING]
+    room, running, size = engine.room, engine.lists[RUNNING], rules.block_size
     last = room[request, UNTIL]
-    total = _blocks_at(rules, engine, request, last)
+    total = _blocks_at(room, size, request, last)
     for place in range(engine.counts[RUNNING]):
         other = running[place]
         if other == request:
             continue
         if room[other, UNTIL] <= last:
-            room[other, USED] += _blocks_at(rules, engine, request, room[other, UNTIL])
+            room[other, USED] += _blocks_at(room, size, request, room[other, UNTIL])
         if room[other, UNTIL] >= last:
-            total += _blocks_at(rules, engine, other, last)
+            total += _blocks_at(room, size, other, last)
     room[request, USED] = total
 
 
 @jit
 def unreserve(rules: Rules, engine: Engine, request: int) -> None:
     """Count a request out again that :func:`reserve` counted in. O(running)."""
-    room, running = engine.room, engine.lists[RUNNING]
+    room, running, size = engine.room, engine.lists[RUNNING], rules.block_size
     for place in range(engine.counts[RUNNING]):
         until = room[running[place], UNTIL]
         if until <= room[request, UNTIL]:
-            room[running[place], USED] -= _blocks_at(rules, engine, request, until)
+            room[running[place], USED] -= _blocks_at(room, size, request, until)
 
 
 @jit
-def keep_course(rules: Rules, engine: Engine, request: int, call: int) -> None:
-    """Reckon a running request anew, which samples in this step, if it has left its course.
+def correct_course(rules: Rules, engine: Engine, request: int, call: int) -> None:
+    """Reckon a running request anew, which samples in this step and has left its course.
 
-    That is at its first token where its prompt took several calls, and when it outlives its
-    prediction. O(1), and O(running) when it has.
+    It has when its prompt took several calls, and when it outlives its prediction. O(running).
     """
-    room = engine.room
-    goal = engine.requests[request, GOAL]
-    if room[request, SHIFT] + call == goal and goal <= room[request, FORESEEN]:
-        return
     unreserve(rules, engine, request)
     _foresee(rules, engine, request)
     _set_course(rules, engine, request, call, 0)
@@ -105,12 +101,11 @@ def keep_course(rules: Rules, engine: Engine, request: int, call: int) -> None:
 
 @jit
 def _foresee(rules: Rules, engine: Engine, request: int) -> None:
-    """Let a request that outlives its prediction be taken to generate half as much again."""
+    """Let a request that outlives its prediction be taken to generate as much again as it has."""
     goal = engine.requests[request, GOAL]
     if goal > engine.room[request, FORESEEN]:
         generated = goal - engine.requests[request, PROMPT]
-        foreseen = goal + (generated + 1) // 2
-        engine.room[request, FORESEEN] = min(foreseen, rules.longest)
+        engine.room[request, FORESEEN] = min(goal + generated, rules.longest)
 
 
 @jit
@@ -124,15 +119,15 @@ def _set_course(rules: Rules, engine: Engine, request: int, call: int, delay: in
 
 
 @jit
-def _blocks_at(rules: Rules, engine: Engine, request: int, call: int) -> int:
+def _blocks_at(room: IntArray, size: int, request: int, call: int) -> int:
     """Most blocks that a request needs at a call, up to its last."""
-    slots = min(call + engine.room[request, SHIFT], engine.room[request, FORESEEN])
-    return (slots + rules.block_size - 1) // rules.block_size
+    slots = min(call + room[request, SHIFT], room[request, FORESEEN])
+    return (slots + size - 1) // size
 
 
 @jit
 def _most_delay(rules: Rules, engine: Engine, left: int) -> int:
-    """Calls that the ``left`` tokens of a prompt take at most, behind all that run. O(running)."""
+    """Count the calls that ``left`` tokens of a prompt take at most, behind all. O(running)."""
     requests, running = engine.requests, engine.lists[RUNNING]
     budget, n = rules.token_budget, engine.counts[RUNNING]
     chunk = min(rules.chunk_cap, budget) if rules.chunk_cap > 0 else budget

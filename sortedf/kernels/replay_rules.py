@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from sortedf.kernels.jit import jit
 from sortedf.kernels.replay_pool import find_hits, give_back, mark, take_blocks, take_hits
-from sortedf.kernels.replay_room import has_room, keep_course, reserve, unreserve
+from sortedf.kernels.replay_room import correct_course, has_room, reserve, unreserve
 from sortedf.kernels.replay_state import (
     CHUNK,
     COMPUTED,
     CONTINUED,
     FINISHED,
     FIRSTS,
+    FORESEEN,
     FREE,
     GOAL,
     HELD,
@@ -28,6 +29,7 @@ from sortedf.kernels.replay_state import (
     SAMPLED,
     SCHEDULED,
     SENIORITY,
+    SHIFT,
     TOKENS,
     VICTIMS,
     WAITING,
@@ -129,8 +131,12 @@ def _continue_running(rules: Rules, engine: Engine, call: int, cap: int) -> int:
             if known >= (requests[request, MARKED] + 1) * size:
                 mark(engine, request, known // size)
         requests[request, CHUNK] = tokens
-        if rules.planned and end == requests[request, GOAL]:
-            keep_course(rules, engine, request, call)
+        if (
+            rules.planned
+            and end == requests[request, GOAL]
+            and (end != engine.room[request, SHIFT] + call or end > engine.room[request, FORESEEN])
+        ):
+            correct_course(rules, engine, request, call)
         scheduled[placed] = request
         placed += 1
         budget -= tokens
