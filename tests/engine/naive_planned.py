@@ -49,13 +49,14 @@ def admissions(
 
 
 def fits(running: list[tuple[Job, int]], now: int, blocks: int, size: int, *, late: bool) -> bool:
-    """Whether the blocks suffice now and at every later step, by the predictions."""
+    """Whether the blocks suffice now, as they are held, and at every later step, as predicted."""
     ends = [since + job.predicted + late for job, since in running]
     for step in range(now, max(ends)):
         held = 0
         for (job, since), end in zip(running, ends, strict=True):
             if step < end:
-                slots = min(job.prompt + step - since, job.prompt + job.predicted - 1)
+                output = job.output if step == now else job.predicted
+                slots = job.prompt + min(step - since, output - 1)
                 held += -(-slots // size)
         if held > blocks:
             return False

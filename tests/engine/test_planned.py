@@ -72,6 +72,35 @@ def test_nothing_is_preempted_when_no_output_is_longer_than_predicted() -> None:
     assert preempting > 100  # of 500: without room kept
 
 
+def test_nothing_is_preempted_when_tokens_are_as_short_as_memory() -> None:
+    """Several prompts in chunks at once, and whoever is behind them waits for tokens."""
+    rng = random.Random(10)
+    preempting = 0
+    for number in range(1500):
+        n = rng.randint(4, 24)
+        prompt = [rng.choice([rng.randint(1, 4), rng.randint(5, 60)]) for _ in range(n)]
+        output = [rng.randint(1, rng.choice([3, 30])) for _ in range(n)]
+        seats = rng.randint(2, 12)
+        largest = max(p + o for p, o in zip(prompt, output, strict=True))
+        settings = EngineSettings(
+            num_gpu_blocks=1 + largest + rng.randint(0, 2 * largest),
+            block_size=1,
+            max_num_seqs=seats,
+            max_num_batched_tokens=seats + rng.randint(0, 12),
+            long_prefill_token_threshold=rng.choice([0, 2, 3, 5, 9]),
+            scheduler_reserve_full_isl=False,
+            async_scheduling=rng.random() < 0.5,
+            policy="planned",
+        )
+        instance = sortedf.Instance(prompt, output, 10**6)
+        arrivals = [rng.randint(0, 30) for _ in range(n)]
+        found = replay(instance, settings, UNIT, arrivals=arrivals)
+        assert not found.preemptions.any(), number
+        found = replay(instance, settings.replace(policy="fcfs"), UNIT, arrivals=arrivals)
+        preempting += int(found.preemptions.any())
+    assert preempting > 500
+
+
 @examples(deadline=None, max_examples=500)
 @given(data=st.data())
 def test_admissions_are_those_of_the_naive_twin(data: st.DataObject) -> None:
