@@ -9,6 +9,7 @@ from sortedf.engine.kv_budget import KvBudget, Step, kv_budget
 from sortedf.engine.model_config import KvShape, kv_shape, read_config
 
 if TYPE_CHECKING:
+    from sortedf.engine.execution import engine_of_plan, execute, figures_in_seconds
     from sortedf.engine.replaying import Replay, Replayed, replay
     from sortedf.engine.settings import VLLM_0_19, VLLM_0_32, EngineSettings, EngineVersion, Policy
     from sortedf.engine.step_time import StepTimeModel, published, read_step_time, write_step_time
@@ -23,6 +24,9 @@ _HOMES = {
     "StepTimeModel": "step_time",
     "VLLM_0_19": "settings",
     "VLLM_0_32": "settings",
+    "engine_of_plan": "execution",
+    "execute": "execution",
+    "figures_in_seconds": "execution",
     "published": "step_time",
     "read_step_time": "step_time",
     "replay": "replaying",
@@ -41,6 +45,9 @@ __all__ = [
     "Replayed",
     "Step",
     "StepTimeModel",
+    "engine_of_plan",
+    "execute",
+    "figures_in_seconds",
     "kv_budget",
     "kv_shape",
     "published",
