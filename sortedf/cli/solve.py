@@ -9,6 +9,7 @@ import typer
 
 from sortedf.cli import options
 from sortedf.cli.console import Console
+from sortedf.cli.engine_options import Engine
 from sortedf.errors import OptionError
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 def solve(
     given: options.Backlog,
     reading: options.Reading,
+    engine: Engine,
     solver: Annotated[
         str, typer.Option(metavar="NAME", help="auto, fcfs, mcsf, size, svf, svf-1bit, ...")
     ] = "auto",
@@ -52,7 +54,7 @@ def solve(
     """Plan a backlog with one solver.
 
     The plan is verified before it is shown; -o writes it to a file. Its distance from the best plan
-    is at most the gap to the lower bound.
+    is at most the gap to the lower bound. --steptime adds what it takes on the engine, in seconds.
     """
     if [output, certificate, "-" if json else None].count("-") > 1:
         raise OptionError("-o -, --certificate - and --json all want stdout; leave one alone")
@@ -75,6 +77,7 @@ def solve(
     entry.check_seed(seed)
     if time_limit is not None:
         entry.check_stop(solvers.MaxSeconds(time_limit))
+    step_time = engine.load()
     console = Console(quiet=quiet)
     loaded = options.load_backlog(given, reading, console)
     with console.search(f"planning {len(loaded.instance):,} requests with {solver}") as report:
@@ -98,6 +101,8 @@ def solve(
     if certificate is not None:
         _write_certificate(result, certificate, loaded, console)
     row = result.to_dict() | {"skipped": len(loaded.skipped)}
+    if step_time is not None:
+        row |= engine.execute(result, step_time, console)
     if json:
         console.json(row)
     elif "-" not in (output, certificate):

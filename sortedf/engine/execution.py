@@ -62,12 +62,12 @@ def engine_of_plan(plan: Result | Plan, **settings: Any) -> EngineSettings:
     blocks of one token.
     """
     budget = plan.instance.kv_tokens if isinstance(plan, Result) else plan.kv_tokens
-    chosen = {"block_size": plan.block_size, "policy": Policy.PLANNED} | settings
+    chosen: dict[str, Any] = {"block_size": plan.block_size, "policy": Policy.PLANNED} | settings
     return EngineSettings.for_budget(budget, **chosen)
 
 
 def figures_in_seconds(found: Replayed) -> dict[str, float | int]:
-    """Give what :meth:`sortedf.Result.to_dict` says in steps once more in seconds, and the engine's.
+    """Give in seconds what :meth:`sortedf.Result.to_dict` says in steps, and the engine's steps.
 
     Percentiles are by nearest rank (numpy's ``inverted_cdf``).
     """
