@@ -12,7 +12,7 @@ from sortedf.errors import OptionError
 
 if TYPE_CHECKING:
     from sortedf.engine import EngineSettings, StepTimeModel
-    from sortedf.model import Result
+    from sortedf.model import Instance, Result
 
 StepTime = Annotated[
     str | None,
@@ -77,6 +77,44 @@ class Engine:
         with console.status("replaying the plan on the engine"):
             found = execute(result, model, settings)
         return figures_in_seconds(found) | {"engine": _told(settings, model, self.steptime)}
+
+
+def best_in_seconds(
+    instance: Instance,
+    model: StepTimeModel,
+    console: Console,
+    *,
+    bound: bool,
+    settings: dict[str, Any],
+    **options: int,
+) -> Result:
+    """Plan in the order whose replay has the least mean latency in seconds; a note says which."""
+    from sortedf.solvers import solve
+    from sortedf.solvers.on_seconds import plans_in_seconds
+
+    with console.status("replaying list schedules on the engine"):
+        tried = plans_in_seconds(instance, model, **options, **settings)
+    best, by_steps = tried[0], min(tried, key=lambda timed: timed.result.total_latency)
+    console.note(
+        f"least mean of {len(tried)} orders: {best.mean_latency:,.3f} s "
+        f"({best.result.mean_latency:,.1f} steps) by {_order(best.result)}; the best in steps, "
+        f"{_order(by_steps.result)}, has {by_steps.mean_latency:,.3f} s "
+        f"({by_steps.result.mean_latency:,.1f} steps)"
+    )
+    chosen = best.result
+    with console.status("planning"):
+        return solve(
+            instance,
+            solver=chosen.solver,
+            block_size=chosen.block_size,
+            bound=bound,
+            **chosen.parameters,
+        )
+
+
+def _order(result: Result) -> str:
+    weight = result.parameters.get("prefill_weight")
+    return result.solver if weight is None else f"{result.solver} with prefill weight {weight:.4g}"
 
 
 def _told(settings: EngineSettings, model: StepTimeModel, name: str | None) -> dict[str, Any]:

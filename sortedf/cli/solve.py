@@ -9,7 +9,7 @@ import typer
 
 from sortedf.cli import options
 from sortedf.cli.console import Console
-from sortedf.cli.engine_options import Engine
+from sortedf.cli.engine_options import Engine, best_in_seconds
 from sortedf.errors import OptionError
 
 if TYPE_CHECKING:
@@ -41,6 +41,21 @@ def solve(
             show_default="rank by expected start",
         ),
     ] = None,
+    prefill_weight: Annotated[
+        float | None,
+        typer.Option(
+            metavar="W",
+            help="svf: token-steps that a prompt token counts beyond its memory.",
+            show_default="0",
+        ),
+    ] = None,
+    on_seconds: Annotated[
+        bool,
+        typer.Option(
+            "--on-seconds",
+            help="Of many orders take the one with the least mean seconds by --steptime.",
+        ),
+    ] = False,
     seed: options.Seed = 0,
     no_bound: options.NoBound = False,
     output: Annotated[
@@ -71,6 +86,8 @@ def solve(
         chosen["proxies"] = _numbers(proxies)
     if alpha is not None:
         chosen["alpha"] = alpha
+    if prefill_weight is not None:
+        chosen["prefill_weight"] = prefill_weight
     # Before a large backlog is read for nothing.
     entry = solvers.find_solver(solver)
     entry.check_options(chosen)
@@ -78,19 +95,37 @@ def solve(
     if time_limit is not None:
         entry.check_stop(solvers.MaxSeconds(time_limit))
     step_time = engine.load()
+    if on_seconds:
+        if step_time is None:
+            raise OptionError("--on-seconds needs --steptime, by which it counts")
+        if solver != "auto" or time_limit is not None or seed or chosen.keys() - {"lookahead"}:
+            raise OptionError(
+                "--on-seconds chooses the order itself; of these, it takes --lookahead"
+            )
     console = Console(quiet=quiet)
     loaded = options.load_backlog(given, reading, console)
-    with console.search(f"planning {len(loaded.instance):,} requests with {solver}") as report:
-        result = solvers.solve(
+    if on_seconds and step_time is not None:
+        result = best_in_seconds(
             loaded.instance,
-            solver=solver,
-            stop=None if time_limit is None else solvers.MaxSeconds(time_limit),
-            seed=seed,
-            block_size=given.block_size,
+            step_time,
+            console,
             bound=not no_bound,
-            report=report,
+            settings=engine.settings(),
+            block_size=given.block_size,
             **chosen,
         )
+    else:
+        with console.search(f"planning {len(loaded.instance):,} requests with {solver}") as report:
+            result = solvers.solve(
+                loaded.instance,
+                solver=solver,
+                stop=None if time_limit is None else solvers.MaxSeconds(time_limit),
+                seed=seed,
+                block_size=given.block_size,
+                bound=not no_bound,
+                report=report,
+                **chosen,
+            )
     if output is not None:
         from sortedf.instances import write_plan
 

@@ -59,6 +59,13 @@ def test_the_table_has_steps_and_seconds(
     ("options", "code", "message"),
     [
         (["--steptime", "none.json"], 3, "none.json: cannot be read"),
+        (["--on-seconds"], 2, "--on-seconds needs --steptime"),
+        (
+            ["--on-seconds", "--steptime", "qwen3-8b-h100", "--solver", "svf"],
+            2,
+            "--on-seconds chooses the order itself",
+        ),
+        (["--solver", "fcfs", "--prefill-weight", 1], 2, "prefill_weight"),
         (["--max-num-seqs", 3], 2, "--max-num-seqs is of --steptime, which is missing"),
         (["--max-num-batched-tokens", 3], 2, "--max-num-batched-tokens is of --steptime"),
         (
@@ -78,6 +85,13 @@ def test_what_makes_no_sense_is_refused(
     assert "planning" not in err
 
 
+def test_a_weight_below_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """In one line."""
+    code, out, err = run(capsys, "solve", "-q", "--solver", "svf", "--prefill-weight", -1)
+    assert (code, out) == (2, "")
+    assert "prefill_weight is -1.0" in err
+
+
 def test_a_model_that_is_none_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -87,3 +101,30 @@ def test_a_model_that_is_none_is_refused(
     code, out, err = run(capsys, "solve", "--steptime", plan)
     assert (code, out) == (3, "")
     assert "is not a step-time model" in err
+
+
+def test_planning_on_seconds(capsys: pytest.CaptureFixture[str], shared: Path) -> None:
+    """Long prompts: another order is best in seconds, worse in steps, and the note says so."""
+    backlog = shared / "instances" / "azure-1000-s0.csv"
+    options = (
+        "--kv-tokens",
+        60000,
+        "--block-size",
+        16,
+        "--no-bound",
+        "--steptime",
+        "qwen3-8b-h100",
+    )
+    code, _, err = run(capsys, "solve", backlog, *options, "--on-seconds", "--json")
+    assert code == 0
+    assert "by svf with prefill weight" in err
+    chosen = document(capsys, "solve", backlog, *options, "--on-seconds")
+    volume = document(capsys, "solve", backlog, *options, "--solver", "svf")
+    assert chosen["mean_latency_seconds"] < 0.98 * volume["mean_latency_seconds"]
+    assert chosen["mean_latency"] > 1.02 * volume["mean_latency"]
+    weight = chosen["parameters"]["prefill_weight"]
+    again = document(
+        capsys, "solve", backlog, *options, "--solver", "svf", "--prefill-weight", weight
+    )
+    same = chosen.keys() - {"seconds"}
+    assert {key: again[key] for key in same} == {key: chosen[key] for key in same}
