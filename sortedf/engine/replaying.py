@@ -19,6 +19,7 @@ from sortedf.kernels.replay_state import (
     DONE_STEP,
     FIRST_STEP,
     FIRST_TOKEN,
+    FORESEEN,
     PREEMPTIONS,
     Engine,
     new_engine,
@@ -176,7 +177,7 @@ class Replay:
         return self._replayed(engine, filled)
 
     def _engine(self) -> Engine:
-        return new_engine(
+        engine = new_engine(
             self._rules,
             self._prompt,
             self._output,
@@ -187,8 +188,9 @@ class Replay:
             self._aborts,
             self._by_abort,
             self._shared,
-            self._foreseen,
         )
+        engine.room[:, FORESEEN] = self._foreseen
+        return engine
 
     def _steps(self, seconds: FloatArray, log: Log) -> tuple[Engine, tuple[int, int, int]]:
         engine = self._engine()

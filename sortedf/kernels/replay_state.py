@@ -133,7 +133,6 @@ def new_engine(
     abort: FloatArray,
     by_abort: IntArray,
     shared: IntArray,
-    foreseen: IntArray,
 ) -> Engine:
     """Engine before anything has arrived: all blocks free, nobody running or waiting.
 
@@ -151,7 +150,7 @@ def new_engine(
     requests[:, SHARED] = shared
     requests[:, SAMPLED] = -2  # before call -1, which call 0 takes for the one still running
     room = np.zeros((n, ROOM_COLUMNS), np.int64)
-    room[:, FORESEEN] = foreseen
+    room[:, FORESEEN] = requests[:, LAST]
     times = np.full((n, MOMENTS), np.nan)
     times[:, ARRIVAL] = arrival
     times[:, ABORT] = abort
