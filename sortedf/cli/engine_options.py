@@ -1,96 +1,146 @@
-"""The options that say how the engine is started, under vLLM's names."""
+"""The options that say how long steps take, and how the engine is started, by vLLM's names."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sortedf.errors import OptionError
+from sortedf.errors import Fault, InputError, OptionError
 
 if TYPE_CHECKING:
-    from sortedf.engine import EngineSettings
+    from sortedf.engine import Calibration
 
-SteptimeFile = Annotated[
+StepTimes = Annotated[
     str | None,
     typer.Option(
         "--steptime",
         metavar="FILE",
-        help="Step times: a file that calibrate has written.",
+        help="Step times: a file (see sortedf calibrate), or the name of a packaged set.",
         show_default=False,
     ),
 ]
 
+_NAMES = {
+    "engine_block_size": "block_size",
+    "chunked_prefill": "enable_chunked_prefill",
+    "prefix_caching": "enable_prefix_caching",
+    "engine_version": "version",
+}
+"""Settings whose options are called otherwise."""
+
+
+def read_step_times(name: str) -> Calibration:
+    """Read a step-time file, or take a packaged set by its name."""
+    from sortedf.engine import Calibration, published, read_calibration
+
+    packaged = published()
+    if name in packaged:
+        return Calibration(model=packaged[name])
+    if name != "-" and not Path(name).exists():
+        known = ", ".join(packaged)
+        raise InputError([Fault(name, None, f"no such file; packaged step times are {known}")])
+    return read_calibration(name)
+
 
 @dataclass(frozen=True)
 class Engine:
-    """How the engine is started; what is left out is vLLM's default."""
+    """How the engine is started; what is left out is the plan's, or vLLM's default."""
 
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Who is admitted when: planned, by the plan's order with room kept for outputs; "
+            "fcfs, priority: vLLM's own, handed this order.",
+            show_default="planned",
+        ),
+    ] = None
     num_gpu_blocks: Annotated[
         int | None,
         typer.Option(
             min=2,
             metavar="N",
-            help="Blocks of the KV cache; by default what holds the plan's budget.",
-            show_default=False,
+            help="Blocks of the KV cache.",
+            show_default="what holds the plan's budget",
         ),
     ] = None
     engine_block_size: Annotated[
         int | None,
-        typer.Option(min=1, metavar="B", help="Tokens in a block.", show_default="16"),
+        typer.Option(
+            min=1, metavar="B", help="Tokens in a block.", show_default="the plan's, or 16"
+        ),
     ] = None
     max_num_batched_tokens: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Most tokens in a step.")
-    ] = 8192
+        int | None,
+        typer.Option(min=1, metavar="N", help="Most tokens in a step.", show_default="8192"),
+    ] = None
     max_num_seqs: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Most requests that run at once.")
-    ] = 256
+        int | None,
+        typer.Option(min=1, metavar="N", help="Most requests at once.", show_default="256"),
+    ] = None
     max_model_len: Annotated[
         int | None,
         typer.Option(min=2, metavar="N", help="Most tokens of a request.", show_default="no limit"),
     ] = None
     long_prefill_token_threshold: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Most tokens of one request in a step; 0: all.")
-    ] = 0
+        int | None,
+        typer.Option(
+            min=0, metavar="N", help="Most tokens of one request in a step.", show_default="no cap"
+        ),
+    ] = None
     chunked_prefill: Annotated[
-        bool, typer.Option(help="Whether a prompt may be computed in several steps.")
-    ] = True
+        bool | None,
+        typer.Option(
+            help="Whether a prompt may be computed in several steps.",
+            show_default="chunked-prefill",
+        ),
+    ] = None
     prefix_caching: Annotated[
-        bool, typer.Option(help="Whether preempted requests find their blocks again.")
-    ] = False
+        bool | None,
+        typer.Option(
+            help="Whether preempted requests find their blocks again.",
+            show_default="no-prefix-caching",
+        ),
+    ] = None
     async_scheduling: Annotated[
-        bool, typer.Option(help="Whether a step is scheduled while the one before runs.")
-    ] = True
+        bool | None,
+        typer.Option(
+            help="Whether a step is scheduled while the one before runs.",
+            show_default="async-scheduling",
+        ),
+    ] = None
     engine_version: Annotated[
-        str, typer.Option(metavar="VERSION", help="Whose scheduler: 0.32, 0.19.")
-    ] = "0.32"
+        str | None,
+        typer.Option(metavar="VERSION", help="Whose scheduler: 0.32, 0.19.", show_default="0.32"),
+    ] = None
 
-    def settings(
-        self, kv_tokens: int, block_size: int | None = None, shared_blocks: int = 0
-    ) -> EngineSettings:
-        """Build the settings of an engine that holds a KV budget, in blocks of this size."""
-        from sortedf.engine.kv_budget import RESERVED_BLOCKS
+    def given(self) -> dict[str, Any]:
+        """Give what is not left out, by the names of the options."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def settings(self, step_times: Calibration) -> dict[str, Any]:
+        """Give what is not left out as :class:`sortedf.engine.EngineSettings` takes it, checked.
+
+        With prefix caching, prompts share what a calibration says.
+        """
         from sortedf.engine.settings import VERSIONS, EngineSettings
 
-        version = VERSIONS.get(f"vLLM {self.engine_version}")
-        if version is None:
-            known = ", ".join(name.removeprefix("vLLM ") for name in VERSIONS)
-            raise OptionError(f"--engine-version is {self.engine_version!r}; known are {known}")
-        size = self.engine_block_size or block_size or 16
-        blocks = self.num_gpu_blocks or kv_tokens // size + RESERVED_BLOCKS
-        if blocks <= RESERVED_BLOCKS:
-            raise OptionError(f"a KV budget of {kv_tokens} tokens holds no block of {size}")
-        return EngineSettings(
-            num_gpu_blocks=blocks,
-            block_size=size,
-            max_num_batched_tokens=self.max_num_batched_tokens,
-            max_num_seqs=self.max_num_seqs,
-            max_model_len=self.max_model_len,
-            long_prefill_token_threshold=self.long_prefill_token_threshold,
-            enable_chunked_prefill=self.chunked_prefill,
-            enable_prefix_caching=self.prefix_caching,
-            shared_blocks=shared_blocks if self.prefix_caching else 0,
-            async_scheduling=self.async_scheduling,
-            version=version,
-        )
+        settings = {_NAMES.get(name, name): value for name, value in self.given().items()}
+        if self.engine_version is not None:
+            version = VERSIONS.get(f"vLLM {self.engine_version}")
+            if version is None:
+                known = ", ".join(name.removeprefix("vLLM ") for name in VERSIONS)
+                raise OptionError(f"--engine-version is {self.engine_version!r}; known are {known}")
+            settings["version"] = version
+        if self.prefix_caching:
+            settings["shared_blocks"] = step_times.shared_blocks
+        EngineSettings(**({"num_gpu_blocks": 2} | settings))
+        return settings
+
+    def refuse(self) -> None:
+        """Refuse options of an engine where there is none."""
+        for name in self.given():
+            raise OptionError(f"--{name.replace('_', '-')} is of --steptime, which is missing")

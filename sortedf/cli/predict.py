@@ -8,11 +8,12 @@ import typer
 
 from sortedf.cli import options
 from sortedf.cli.console import Console
-from sortedf.cli.engine_options import Engine, SteptimeFile
+from sortedf.cli.engine_options import Engine, StepTimes, read_step_times
+from sortedf.cli.seconds import in_seconds
 from sortedf.errors import OptionError, VerificationError
 
 if TYPE_CHECKING:
-    from sortedf.engine import Calibration, EngineSettings, Prediction
+    from sortedf.engine import Prediction
     from sortedf.instances import Plan
 
 
@@ -20,24 +21,25 @@ if TYPE_CHECKING:
 def predict(
     plan: Annotated[str, typer.Argument(metavar="PLAN", help="Plan file; - is stdin.")],
     engine: Engine,
-    steptime: SteptimeFile = None,
+    steptime: StepTimes = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Replay the engine on a backlog in the order of its plan.
+    """Replay the engine on a plan.
 
     Gives first and last token of every request in seconds, with an error interval where the
     calibration learned one, preemptions, and the state of the engine over time.
     """
     if steptime is None:
-        raise OptionError("--steptime is missing: a file of step times (see sortedf calibrate)")
-    from sortedf.engine.calibration import read_calibration
-    from sortedf.engine.prediction import predict as replay
+        raise OptionError(
+            "--steptime is missing: a file of step times (see sortedf calibrate) or a packaged set"
+        )
     from sortedf.instances import read_plan
     from sortedf.solvers import check_plan
 
     console = Console(quiet=quiet)
-    calibration = read_calibration(steptime)
+    step_times = read_step_times(steptime)
+    settings = engine.settings(step_times)
     with console.status(f"reading {plan}"):
         read = read_plan(plan)
         check = check_plan(read)
@@ -47,65 +49,52 @@ def predict(
             [f"{read.source}: {line}" for line in lines],
             check.report.total + len(check.mismatches),
         )
-    settings = engine.settings(
-        read.kv_tokens,
-        read.block_size if read.block_size > 1 else None,
-        calibration.shared_blocks,
-    )
-    instance = read.instance()
-    with console.status(f"replaying {len(instance):,} requests"):
-        prediction = replay(instance, settings, calibration, order=read.positions())
-    document = _document(read, settings, calibration, prediction)
+    prediction, figures = in_seconds(read, steptime, step_times, settings, console, log=True)
+    document = _document(read, prediction) | figures
     if json:
-        console.json(document)
+        console.json(document | _each(read, prediction))
     else:
         from sortedf.report import engine_tables
 
         console.show(engine_tables.prediction(document))
 
 
-def _document(
-    plan: Plan, settings: EngineSettings, calibration: Calibration, prediction: Prediction
-) -> dict[str, Any]:
+def _document(plan: Plan, prediction: Prediction) -> dict[str, Any]:
     from sortedf import __version__
-    from sortedf.engine.prediction import describe
 
-    replayed, series = prediction.replayed, prediction.series
-    instance = plan.instance()
-    bounds = prediction.bounds()
-    requests = [
-        {
-            "index": index,
-            "id": instance.ids[index],
-            "first_token": replayed.first_token[index],
-            "completion": replayed.completion[index],
-            "preemptions": int(replayed.preemptions[index]),
-            **(
-                {}
-                if bounds is None
-                else {
-                    f"{name}_interval": [float(low[index]), float(high[index])]
-                    for name, (low, high) in (
-                        ("first_token", bounds["ttft"]),
-                        ("completion", bounds["latency"]),
-                    )
-                }
-            ),
-        }
-        for index in range(len(instance))
-    ]
+    series = prediction.series()
     return {
         "schema": "sortedf.prediction/1",
         "version": __version__,
         "plan": plan.source,
         "solver": plan.solver,
-        "n": len(instance),
+        "n": len(plan.ids),
         "instance_sha256": plan.instance_sha256,
-        "kv_tokens": settings.kv_tokens,
-        "engine": settings.version.name,
-        "steptime": calibration.to_dict(),
-        **describe(prediction),
-        "requests": requests,
+        "peak_kv_use": float(series.kv_use.max()),
+        "peak_running": int(series.running.max()),
+    }
+
+
+def _each(plan: Plan, prediction: Prediction) -> dict[str, Any]:
+    """Tell each request and each step."""
+    replayed, series = prediction.replayed, prediction.series()
+    columns = {
+        "id": plan.instance().ids,
+        "arrival": replayed.arrivals.tolist(),
+        "first_token": replayed.first_token.tolist(),
+        "completion": replayed.completion.tolist(),
+        "preemptions": replayed.preemptions.tolist(),
+    }
+    bounds = prediction.bounds()
+    if bounds is not None:
+        for name, measure in (("first_token", "ttft"), ("completion", "latency")):
+            low, high = (replayed.arrivals + bound for bound in bounds[measure])
+            columns[f"{name}_interval"] = list(zip(low.tolist(), high.tolist(), strict=True))
+    return {
+        "requests": [
+            {"index": index, **dict(zip(columns, row, strict=True))}
+            for index, row in enumerate(zip(*columns.values(), strict=True))
+        ],
         "series": {
             "end": series.end.tolist(),
             "seconds": series.seconds.tolist(),

@@ -9,6 +9,8 @@ import typer
 
 from sortedf.cli import options
 from sortedf.cli.console import Console
+from sortedf.cli.engine_options import Engine, StepTimes, read_step_times
+from sortedf.cli.seconds import best_in_seconds, in_seconds
 from sortedf.errors import OptionError
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 def solve(
     given: options.Backlog,
     reading: options.Reading,
+    engine: Engine,
+    steptime: StepTimes = None,
     solver: Annotated[
         str, typer.Option(metavar="NAME", help="auto, fcfs, mcsf, size, svf, svf-1bit, ...")
     ] = "auto",
@@ -39,6 +43,21 @@ def solve(
             show_default="rank by expected start",
         ),
     ] = None,
+    prefill_weight: Annotated[
+        float | None,
+        typer.Option(
+            metavar="W",
+            help="svf: token-steps that a prompt token counts beyond its memory.",
+            show_default="0",
+        ),
+    ] = None,
+    on_seconds: Annotated[
+        bool,
+        typer.Option(
+            "--on-seconds",
+            help="Of many orders take the one with the least mean seconds by --steptime.",
+        ),
+    ] = False,
     seed: options.Seed = 0,
     no_bound: options.NoBound = False,
     output: Annotated[
@@ -52,7 +71,7 @@ def solve(
     """Plan a backlog with one solver.
 
     The plan is verified before it is shown; -o writes it to a file. Its distance from the best plan
-    is at most the gap to the lower bound.
+    is at most the gap to the lower bound. --steptime adds what it takes on the engine, in seconds.
     """
     if [output, certificate, "-" if json else None].count("-") > 1:
         raise OptionError("-o -, --certificate - and --json all want stdout; leave one alone")
@@ -69,25 +88,49 @@ def solve(
         chosen["proxies"] = _numbers(proxies)
     if alpha is not None:
         chosen["alpha"] = alpha
+    if prefill_weight is not None:
+        chosen["prefill_weight"] = prefill_weight
     # Before a large backlog is read for nothing.
     entry = solvers.find_solver(solver)
     entry.check_options(chosen)
     entry.check_seed(seed)
     if time_limit is not None:
         entry.check_stop(solvers.MaxSeconds(time_limit))
+    step_times = None if steptime is None else read_step_times(steptime)
+    settings = {} if step_times is None else engine.settings(step_times)
+    if step_times is None:
+        engine.refuse()
+    if on_seconds:
+        if step_times is None:
+            raise OptionError("--on-seconds needs --steptime, by which it counts")
+        if solver != "auto" or time_limit is not None or seed or chosen.keys() - {"lookahead"}:
+            raise OptionError(
+                "--on-seconds chooses the order itself; of these, it takes --lookahead"
+            )
     console = Console(quiet=quiet)
     loaded = options.load_backlog(given, reading, console)
-    with console.search(f"planning {len(loaded.instance):,} requests with {solver}") as report:
-        result = solvers.solve(
+    if on_seconds and step_times is not None:
+        result = best_in_seconds(
             loaded.instance,
-            solver=solver,
-            stop=None if time_limit is None else solvers.MaxSeconds(time_limit),
-            seed=seed,
-            block_size=given.block_size,
+            step_times.model,
+            console,
             bound=not no_bound,
-            report=report,
+            settings=settings,
+            block_size=given.block_size,
             **chosen,
         )
+    else:
+        with console.search(f"planning {len(loaded.instance):,} requests with {solver}") as report:
+            result = solvers.solve(
+                loaded.instance,
+                solver=solver,
+                stop=None if time_limit is None else solvers.MaxSeconds(time_limit),
+                seed=seed,
+                block_size=given.block_size,
+                bound=not no_bound,
+                report=report,
+                **chosen,
+            )
     if output is not None:
         from sortedf.instances import write_plan
 
@@ -98,6 +141,8 @@ def solve(
     if certificate is not None:
         _write_certificate(result, certificate, loaded, console)
     row = result.to_dict() | {"skipped": len(loaded.skipped)}
+    if step_times is not None:
+        row |= in_seconds(result, steptime, step_times, settings, console)[1]
     if json:
         console.json(row)
     elif "-" not in (output, certificate):

@@ -9,13 +9,13 @@ import typer
 from sortedf.cli import options
 from sortedf.cli.calibrate import Blocks, Form, RunFolder, fit_run, read_folder, run_document
 from sortedf.cli.console import Console
-from sortedf.cli.engine_options import SteptimeFile
+from sortedf.cli.engine_options import StepTimes, read_step_times
 from sortedf.errors import OptionError
 
 
 def validate(
     folder: RunFolder,
-    steptime: SteptimeFile = None,
+    steptime: StepTimes = None,
     train: Annotated[
         str | None,
         typer.Option(
@@ -51,7 +51,6 @@ def validate(
     if steptime is not None and (train is not None or form != "auto"):
         raise OptionError("--train and --form are of a calibration; --steptime is one already")
     from sortedf import __version__
-    from sortedf.engine.calibration import read_calibration
     from sortedf.engine.training import training_part
     from sortedf.engine.validation import validate as compare
 
@@ -59,7 +58,7 @@ def validate(
     run = read_folder(folder, num_gpu_blocks, console)
     calibrated = None
     if steptime is not None:
-        calibration = read_calibration(steptime)
+        calibration = read_step_times(steptime)
         compared = compare(run, calibration, None)
     else:
         training = training_part(run, train or "half")

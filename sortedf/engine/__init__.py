@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     )
     from sortedf.engine.estimate import EngineState, estimate_ttft
     from sortedf.engine.interval import ErrorInterval
-    from sortedf.engine.prediction import Prediction, predict
+    from sortedf.engine.prediction import Prediction, engine_of_plan, figures_in_seconds, predict
     from sortedf.engine.replaying import Driver, Replay, Replayed, replay
     from sortedf.engine.run_folder import Run, read_run
     from sortedf.engine.settings import VLLM_0_19, VLLM_0_32, EngineSettings, EngineVersion, Policy
@@ -47,8 +47,10 @@ _HOMES = {
     "VLLM_0_32": "settings",
     "calibrate_from_run": "calibration",
     "calibrate_from_steps": "calibration",
-    "predict": "prediction",
+    "engine_of_plan": "prediction",
     "estimate_ttft": "estimate",
+    "figures_in_seconds": "prediction",
+    "predict": "prediction",
     "published": "step_time",
     "read_calibration": "calibration",
     "read_run": "run_folder",
@@ -84,7 +86,9 @@ __all__ = [
     "Training",
     "calibrate_from_run",
     "calibrate_from_steps",
+    "engine_of_plan",
     "estimate_ttft",
+    "figures_in_seconds",
     "kv_budget",
     "kv_shape",
     "predict",

@@ -1,4 +1,4 @@
-"""What the engine will do with a backlog, in seconds, and how far off that may be."""
+"""What the engine will do with a plan, in seconds, and how far off that may be."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ import numpy.typing as npt
 from sortedf.engine.calibration import Calibration
 from sortedf.engine.interval import ErrorInterval
 from sortedf.engine.replaying import Replay, Replayed
-from sortedf.engine.settings import EngineSettings
-from sortedf.model import Instance
+from sortedf.engine.settings import EngineSettings, Policy
+from sortedf.engine.step_time import StepTimeModel
+from sortedf.errors import OptionError
+from sortedf.instances import Plan
+from sortedf.model import Instance, Result
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -59,15 +62,15 @@ class Prediction:
     ----------
     replayed
         Times of each request, by position in the instance.
-    series
-        The engine's state over time.
+    settings
+        The engine.
     interval
         The error interval that the calibration brought, if any.
     """
 
     replayed: Replayed
-    series: StateSeries
-    interval: ErrorInterval | None
+    settings: EngineSettings
+    interval: ErrorInterval | None = None
 
     def bounds(self) -> dict[str, tuple[FloatArray, FloatArray]] | None:
         """Bounds on ``ttft`` and ``latency`` (seconds), shape (n,) each; ``None`` without any."""
@@ -78,55 +81,120 @@ class Prediction:
             "latency": self.interval.completion_bounds(self.replayed.latency),
         }
 
+    def series(self) -> StateSeries:
+        """Give the engine's state over time.
+
+        Raises
+        ------
+        OptionError
+            When the replay has no log.
+        """
+        log = self.replayed.log
+        if log is None:
+            raise OptionError("the state over time is of a replay with a log")
+        return StateSeries(
+            end=log.end,
+            seconds=log.end - log.begin,
+            running=log.running,
+            waiting=log.waiting,
+            kv_use=log.used / self.settings.usable_blocks,
+        )
+
 
 def predict(
-    instance: Instance,
-    settings: EngineSettings,
-    calibration: Calibration,
+    plan: Result | Plan,
+    step_times: Calibration | StepTimeModel,
+    settings: EngineSettings | None = None,
     *,
-    arrivals: npt.ArrayLike | None = None,
-    order: npt.ArrayLike | None = None,
+    log: bool = False,
 ) -> Prediction:
-    """Replay a backlog under a calibrated step-time model.
+    """Replay the engine on a plan, whose order (by start, then index) is all that it is given.
+
+    The starts themselves are not kept: whatever fits earlier starts earlier.
 
     Parameters
     ----------
+    plan
+        The plan; one from a file is believed, see :func:`sortedf.solvers.check_plan`. Releases are
+        taken as the seconds at which requests arrive.
+    step_times
+        How long steps take. A calibration brings its error interval; what all prompts share is the
+        settings' business, a calibration's ``shared_blocks`` are of its own prompts.
     settings
-        The engine. What all prompts share is the settings' business: a calibration's
-        ``shared_blocks`` are of its own prompts.
-    arrivals, order
-        As for :class:`sortedf.engine.replaying.Replay`.
+        The engine; :func:`engine_of_plan` when left out. Under ``planned`` and ``priority`` the
+        plan's order is handed over as priorities, under ``fcfs`` it decides between equal arrivals.
+    log
+        Whether to keep every step, for :meth:`Prediction.series`.
+
+    Returns
+    -------
+    Prediction
+        Times in seconds by position in the plan's instance. See
+        :class:`sortedf.engine.Replay` for the errors.
     """
-    replay = Replay(instance, settings, arrivals=arrivals, order=order)
-    replayed = replay.run(calibration.model, log=True)
-    log = replayed.log
-    assert log is not None
-    series = StateSeries(
-        end=log.end,
-        seconds=log.end - log.begin,
-        running=log.running,
-        waiting=log.waiting,
-        kv_use=log.used / settings.usable_blocks,
+    calibration = (
+        step_times if isinstance(step_times, Calibration) else Calibration(model=step_times)
     )
-    return Prediction(replayed=replayed, series=series, interval=calibration.interval)
+    instance, starts = _planned(plan)
+    if settings is None:
+        settings = engine_of_plan(plan)
+    order = np.lexsort((np.arange(len(instance)), starts))
+    if settings.policy == Policy.FCFS:
+        prepared = Replay(instance, settings, arrivals=instance.release, order=order)
+    else:
+        places = np.empty(len(order), np.int64)
+        places[order] = np.arange(len(order))
+        prepared = Replay(instance, settings, arrivals=instance.release, priorities=places)
+    return Prediction(
+        replayed=prepared.run(calibration.model, log=log),
+        settings=settings,
+        interval=calibration.interval,
+    )
+
+
+def engine_of_plan(plan: Result | Plan, **settings: Any) -> EngineSettings:
+    """Give the settings of an engine for a plan: its KV budget and block size, policy ``planned``.
+
+    A plan on single tokens gets vLLM's blocks of 16. ``settings`` are others of
+    :class:`EngineSettings`, or instead of these.
+    """
+    chosen: dict[str, Any] = {"policy": Policy.PLANNED} | settings
+    if plan.block_size > 1:
+        chosen.setdefault("block_size", plan.block_size)
+    if "num_gpu_blocks" in chosen:
+        return EngineSettings(**chosen)
+    budget = plan.instance.kv_tokens if isinstance(plan, Result) else plan.kv_tokens
+    return EngineSettings.for_budget(budget, **chosen)
 
 
 def summary(times: FloatArray) -> dict[str, float]:
-    """Mean and percentiles by nearest rank."""
+    """Mean and percentiles by nearest rank (numpy's ``inverted_cdf``)."""
     points = np.percentile(times, PERCENTS, method="inverted_cdf").tolist()
     names = [f"p{percent}" for percent in PERCENTS]
     return {"mean": float(times.mean()), **dict(zip(names, points, strict=True))}
 
 
-def describe(prediction: Prediction) -> dict[str, Any]:
-    """Figures of a prediction as plain data; seconds."""
-    replayed = prediction.replayed
+def figures_in_seconds(found: Replayed) -> dict[str, float | int]:
+    """Give in seconds what :meth:`sortedf.Result.to_dict` says in steps, and the engine's steps."""
+    measures = {"latency": found.latency, "ttft": found.ttft}
     return {
-        "ttft": summary(replayed.ttft),
-        "latency": summary(replayed.latency),
-        "makespan_seconds": replayed.makespan,
-        "steps": replayed.steps,
-        "preemptions": int(replayed.preemptions.sum()),
-        "peak_kv_use": float(prediction.series.kv_use.max()),
-        "peak_running": int(prediction.series.running.max()),
+        "total_latency_seconds": float(found.latency.sum()),
+        **{
+            f"{figure}_{measure}_seconds": value
+            for measure, times in measures.items()
+            for figure, value in summary(times).items()
+        },
+        "makespan_seconds": found.makespan,
+        "engine_steps": found.steps,
+        "preemptions": int(found.preemptions.sum()),
     }
+
+
+def _planned(plan: Result | Plan) -> tuple[Instance, IntArray]:
+    """Instance and start of each of its requests."""
+    if isinstance(plan, Result):
+        return plan.instance, plan.schedule.starts
+    instance = plan.instance()
+    starts = np.zeros(len(instance), np.int64)
+    starts[plan.positions()] = plan.starts
+    return instance, starts

@@ -21,6 +21,7 @@ from sortedf.kernels.replay_state import (
     DONE_STEP,
     FIRST_STEP,
     FIRST_TOKEN,
+    FORESEEN,
     PREEMPTIONS,
     Engine,
     new_engine,
@@ -111,7 +112,11 @@ class Replay:
         The requests as they are handed over, a permutation, shape (n,): it decides between equal
         arrivals. By position when left out.
     priorities
-        Shape (n,), integers, lower first; read by the policy ``priority`` alone.
+        Shape (n,), integers, lower first; read by ``priority`` and ``planned``. A plan's starts
+        make them.
+    predicted
+        Predicted output of each request, shape (n,), tokens; read by ``planned``. The outputs
+        themselves when left out.
     stamps
         Arrival stamps, shape (n,), by which the engine orders requests of equal priority, and where
         these are equal too, by id (as text). When left out, no two are equal: they are stamped as
@@ -137,6 +142,7 @@ class Replay:
         arrivals: npt.ArrayLike | None = None,
         order: npt.ArrayLike | None = None,
         priorities: npt.ArrayLike | None = None,
+        predicted: npt.ArrayLike | None = None,
         stamps: npt.ArrayLike | None = None,
         aborts: npt.ArrayLike | None = None,
     ) -> None:
@@ -156,6 +162,11 @@ class Replay:
         )
         block = settings.block_size
         self._shared = np.minimum(settings.shared_blocks, (self._prompt - 1) // block)
+        self._foreseen = self._prompt + self._output - 1
+        if predicted is not None:
+            outputs = _predicted(predicted, n, settings)
+            # A prediction of more than the engine would give is of no use to it.
+            self._foreseen = np.minimum(self._prompt + outputs - 1, self._rules.longest)
 
     def run(
         self, step_time: StepTimeModel, *, log: bool = False, by: Driver | str | None = None
@@ -191,7 +202,7 @@ class Replay:
         return self._replayed(engine, filled)
 
     def _engine(self) -> Engine:
-        return new_engine(
+        engine = new_engine(
             self._rules,
             self._prompt,
             self._output,
@@ -203,6 +214,8 @@ class Replay:
             self._by_abort,
             self._shared,
         )
+        engine.room[:, FORESEEN] = self._foreseen
+        return engine
 
     def _steps(self, seconds: FloatArray, log: Log) -> tuple[Engine, tuple[int, int, int]]:
         engine = self._engine()
@@ -243,6 +256,7 @@ def replay(
     arrivals: npt.ArrayLike | None = None,
     order: npt.ArrayLike | None = None,
     priorities: npt.ArrayLike | None = None,
+    predicted: npt.ArrayLike | None = None,
     stamps: npt.ArrayLike | None = None,
     aborts: npt.ArrayLike | None = None,
     log: bool = False,
@@ -255,6 +269,7 @@ def replay(
         arrivals=arrivals,
         order=order,
         priorities=priorities,
+        predicted=predicted,
         stamps=stamps,
         aborts=aborts,
     )
@@ -275,7 +290,9 @@ def _driver(by: Driver | str | None, can_jump: bool) -> Driver:
     except ValueError:
         raise OptionError(f"by is {by!r}; it must be one of {', '.join(Driver)}") from None
     if driver == Driver.EVENTS and not can_jump:
-        raise OptionError("neither prefix caching nor a log goes from event to event; by steps")
+        raise OptionError(
+            "neither prefix caching nor a log goes from event to event, nor does planned; by steps"
+        )
     return driver
 
 
@@ -325,7 +342,7 @@ def _queue_order(
     arrived = _inverse(by_arrival)
     if policy == Policy.FCFS:
         if priorities is not None or stamps is not None:
-            raise OptionError("priorities and stamps are read by the policy priority alone")
+            raise OptionError("priorities and stamps are not read by the policy fcfs")
         return arrived, np.zeros(n, np.int64)
     level = np.zeros(n, np.int64)
     if priorities is not None:
@@ -349,6 +366,17 @@ def _abort_times(aborts: npt.ArrayLike | None, arrivals: FloatArray) -> tuple[Fl
         raise OptionError(f"aborts must be {n} times in seconds, none before the arrival")
     by_abort = np.argsort(times, kind="stable")
     return times, by_abort[: np.isfinite(times).sum()].astype(np.int64)
+
+
+def _predicted(predicted: npt.ArrayLike, n: int, settings: EngineSettings) -> IntArray:
+    if settings.policy != Policy.PLANNED:
+        raise OptionError("predicted outputs are read by the policy planned alone")
+    outputs = np.asarray(predicted)
+    if outputs.shape != (n,) or outputs.dtype.kind not in "iu" or outputs.min() < 1:
+        raise OptionError(f"predicted must be {n} numbers of tokens, each at least 1")
+    # What is longer than the cache is cut; no sum with a prompt leaves int64.
+    result: IntArray = np.minimum(outputs, settings.kv_tokens + 1).astype(np.int64)
+    return result
 
 
 def _seconds(name: str, values: npt.ArrayLike | None, n: int) -> FloatArray:

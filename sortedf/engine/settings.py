@@ -16,6 +16,7 @@ class Policy(StrEnum):
 
     FCFS = "fcfs"
     PRIORITY = "priority"
+    PLANNED = "planned"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +97,11 @@ class EngineSettings:
     scheduler_reserve_full_isl
         Whether a request is admitted only if all of its known tokens would fit now.
     policy
-        ``fcfs`` or ``priority``.
+        ``fcfs`` or ``priority``, vLLM's own; or ``planned``: as ``priority``, but a request is
+        admitted only if blocks suffice for the predicted outputs of all that run and its own until
+        they have ended.
+    lookahead
+        ``planned``: how many requests that do not fit end the admissions of a step; 1 is strict.
     async_scheduling
         Whether a step is scheduled while the one before runs; vLLM's default on GPUs.
     enable_prefix_caching
@@ -124,6 +129,7 @@ class EngineSettings:
     watermark: float = 0.0
     scheduler_reserve_full_isl: bool = True
     policy: Policy | str = Policy.FCFS
+    lookahead: int = 1
     async_scheduling: bool = True
     enable_prefix_caching: bool = False
     shared_blocks: int = 0
@@ -136,6 +142,7 @@ class EngineSettings:
             ("max_num_batched_tokens", 1),
             ("max_num_seqs", 1),
             ("long_prefill_token_threshold", 0),
+            ("lookahead", 1),
             ("shared_blocks", 0),
         ):
             whole_number(name, getattr(self, name), least)
@@ -146,6 +153,8 @@ class EngineSettings:
         except ValueError:
             names = ", ".join(Policy)
             raise OptionError(f"policy is {self.policy!r}; it must be one of {names}") from None
+        if self.lookahead > 1 and self.policy != Policy.PLANNED:
+            raise OptionError("lookahead is of the policy planned alone; vLLM's own are strict")
         if not 0 <= self.watermark < 1:
             raise OptionError(f"watermark is {self.watermark!r}; it must be in [0, 1)")
         if self.watermark and not self.version.watermark:
@@ -172,7 +181,10 @@ class EngineSettings:
         whole_number("kv_tokens", kv_tokens, 1)
         whole_number("block_size", block_size, 1)
         if kv_tokens < block_size:
-            raise OptionError(f"a KV budget of {kv_tokens} tokens holds no block of {block_size}")
+            raise OptionError(
+                f"a KV budget of {kv_tokens} tokens holds no block of {block_size}; "
+                "take smaller blocks"
+            )
         blocks = kv_tokens // block_size + RESERVED_BLOCKS
         return cls(num_gpu_blocks=blocks, block_size=block_size, **settings)
 
@@ -203,7 +215,10 @@ class EngineSettings:
             chunked=self.enable_chunked_prefill,
             watermark=int(self.watermark * self.num_gpu_blocks),
             gate=self.scheduler_reserve_full_isl,
-            by_priority=self.policy == Policy.PRIORITY,
+            by_priority=self.policy != Policy.FCFS,
+            planned=self.policy == Policy.PLANNED,
+            lookahead=self.lookahead,
+            longest=min(self.kv_tokens, (self.max_model_len or self.kv_tokens + 1) - 1),
             skip_after_victim=self.version.skip_after_victim,
             asynchronous=self.async_scheduling,
             caching=self.enable_prefix_caching,

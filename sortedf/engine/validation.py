@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sortedf.engine.calibration import Calibration
-from sortedf.engine.prediction import Prediction, predict, summary
+from sortedf.engine.prediction import Prediction, summary
+from sortedf.engine.replaying import replay
 from sortedf.engine.run_folder import Run
 from sortedf.engine.run_series import Series
 from sortedf.engine.training import Training
@@ -26,6 +27,18 @@ MEASURES = {
 
 POINTS = 300
 """Moments at which the state of the engine is compared."""
+
+
+def predict_run(run: Run, calibration: Calibration) -> Prediction:
+    """Replay a run, of which arrivals, lengths and the engine's settings are known; with a log."""
+    settings = run.settings
+    if settings.enable_prefix_caching:
+        settings = settings.replace(shared_blocks=calibration.shared_blocks)
+    return Prediction(
+        replayed=replay(run.instance, settings, calibration.model, arrivals=run.arrivals, log=True),
+        settings=settings,
+        interval=calibration.interval,
+    )
 
 
 def validate(run: Run, calibration: Calibration, training: Training | None) -> dict[str, Any]:
@@ -47,10 +60,7 @@ def validate(run: Run, calibration: Calibration, training: Training | None) -> d
         ``errors``, ``coverage`` of the error interval on what was not trained on, per-request times
         and ``series`` of running, waiting and KV use.
     """
-    settings = run.settings
-    if settings.enable_prefix_caching:
-        settings = settings.replace(shared_blocks=calibration.shared_blocks)
-    prediction = predict(run.instance, settings, calibration, arrivals=run.arrivals)
+    prediction = predict_run(run, calibration)
     replayed = prediction.replayed
     real = _measured(run.first_token, run.last_token, run)
     guess = _measured(replayed.first_token, replayed.completion, run)
@@ -82,7 +92,7 @@ def validate(run: Run, calibration: Calibration, training: Training | None) -> d
         "folder": run.folder,
         "model": run.model,
         "hardware": run.hardware,
-        "engine": settings.version.name,
+        "engine": run.settings.version.name,
         "n": len(run.instance),
         "notes": list(run.notes),
         "steptime": calibration.to_dict(),
@@ -151,7 +161,7 @@ def _series(run: Run, prediction: Prediction) -> dict[str, Any]:
     """
     last = max(run.makespan, prediction.replayed.makespan)
     moments = np.linspace(0.0, last, POINTS)
-    running, waiting, kv_use = prediction.series.at(moments)
+    running, waiting, kv_use = prediction.series().at(moments)
     recorded = None
     if run.series is not None:
         shift = _clock_shift(run, run.series)

@@ -8,24 +8,28 @@ from __future__ import annotations
 
 from sortedf.kernels.jit import lean_jit
 from sortedf.kernels.replay_pool import find_hits, give_back, mark, take_blocks, take_hits
+from sortedf.kernels.replay_room import correct_course, has_room, reserve, unreserve
 from sortedf.kernels.replay_state import (
     CHUNK,
     COMPUTED,
     CONTINUED,
     FINISHED,
     FIRSTS,
+    FORESEEN,
     FREE,
     GOAL,
     HELD,
     LAST,
     MARKED,
     NONE,
+    PASSED,
     PREEMPTIONS,
     PROMPT,
     RUNNING,
     SAMPLED,
     SCHEDULED,
     SENIORITY,
+    SHIFT,
     TOKENS,
     VICTIMS,
     WAITING,
@@ -127,6 +131,12 @@ def _continue_running(rules: Rules, engine: Engine, call: int, cap: int) -> int:
             if known >= (requests[request, MARKED] + 1) * size:
                 mark(engine, request, known // size)
         requests[request, CHUNK] = tokens
+        if (
+            rules.planned
+            and end == requests[request, GOAL]
+            and (end != engine.room[request, SHIFT] + call or end > engine.room[request, FORESEEN])
+        ):
+            correct_course(rules, engine, request, call)
         scheduled[placed] = request
         placed += 1
         budget -= tokens
@@ -177,7 +187,9 @@ def preempt(rules: Rules, engine: Engine, call: int, where: int) -> None:
 
 @lean_jit
 def release(rules: Rules, engine: Engine, request: int) -> None:
-    """Give back the blocks of a request."""
+    """Give back the blocks of a request, and the room that was kept for it."""
+    if rules.planned:
+        unreserve(rules, engine, request)
     if rules.caching:
         engine.counts[FREE] += give_back(rules, engine, request)
     else:
@@ -200,9 +212,10 @@ def _drop_taken_back(engine: Engine) -> None:
 
 @lean_jit
 def admit(rules: Rules, engine: Engine, call: int, cap: int, budget: int) -> None:
-    """Admit from the head of the waiting queue until one does not fit."""
+    """Admit from the head of the waiting queue until as many as the lookahead do not fit."""
     requests, lists, counts = engine.requests, engine.lists, engine.counts
     size = rules.block_size
+    passed = 0
     while budget > 0 and counts[RUNNING] < rules.seats:
         request = head(engine)
         if request == NONE:
@@ -212,17 +225,22 @@ def admit(rules: Rules, engine: Engine, call: int, cap: int, budget: int) -> Non
         if rules.caching:
             hits, revived = find_hits(rules, engine, request, goal)
         tokens = min(goal - hits * size, cap)
-        if tokens > budget:
-            if not rules.chunked:
-                break
-            tokens = budget
+        fits = tokens <= budget or rules.chunked
+        tokens = min(tokens, budget)
         end = hits * size + tokens
         more = (end + size - 1) // size - hits
         room = counts[FREE] - revived
         if counts[RUNNING] > 0:
             room -= rules.watermark
-        if more > room or (rules.gate and (goal + size - 1) // size - hits > room):
-            break
+        fits = fits and more <= room
+        fits = fits and not (rules.gate and (goal + size - 1) // size - hits > room)
+        if not (fits and (not rules.planned or has_room(rules, engine, request, call, end))):
+            if passed + 1 == rules.lookahead:
+                break
+            dequeue(engine)
+            lists[PASSED, passed] = request
+            passed += 1
+            continue
         dequeue(engine)
         requests[request, COMPUTED] = hits * size
         requests[request, HELD] = hits + more
@@ -237,6 +255,10 @@ def admit(rules: Rules, engine: Engine, call: int, cap: int, budget: int) -> Non
         lists[SCHEDULED, counts[SCHEDULED]] = request
         counts[SCHEDULED] += 1
         budget -= tokens
+        if rules.planned:
+            reserve(rules, engine, request)
+    for place in range(passed):
+        enqueue(engine, lists[PASSED, place])
 
 
 @lean_jit

@@ -40,6 +40,13 @@ FIRST_STEP = 16
 DONE_STEP = 17
 COLUMNS = 18
 
+# Columns of Engine.room, read by the policy planned alone.
+FORESEEN = 0  # goal that the last output is predicted to be sampled at
+SHIFT = 1  # of a running one: at call k it needs k + SHIFT slots, at most FORESEEN
+UNTIL = 2  # of a running one: last call at which it holds its blocks
+USED = 3  # of a running one: blocks that all those running will then need
+ROOM_COLUMNS = 4
+
 # Columns of Engine.times, in seconds.
 ARRIVAL = 0
 ABORT = 1  # inf for never
@@ -58,7 +65,8 @@ FINISHED = 5  # whose last token this step brings
 BY_RANK = 6
 BY_ARRIVAL = 7
 BY_ABORT = 8
-LISTS = 9
+PASSED = 9  # waiting requests that did not fit in this step, set aside
+LISTS = 10
 
 # Engine.counts: first the lengths of the lists, by their rows.
 WAITING = LISTS  # requests that wait; HEAP less the stale entries
@@ -92,6 +100,9 @@ class Rules(NamedTuple):
     watermark: int  # blocks left free by an admission beside running requests
     gate: bool  # an admission needs room for the whole known sequence
     by_priority: bool  # the victim is the largest (priority, stamp), not the tail of running
+    planned: bool  # an admission needs room for the predicted outputs, until all have ended
+    lookahead: int  # how many that do not fit end the admissions of a step
+    longest: int  # most tokens that a request can hold
     skip_after_victim: bool  # an unscheduled victim before the current request makes it be skipped
     asynchronous: bool  # one step is scheduled while another runs
     caching: bool  # prefix caching
@@ -102,6 +113,7 @@ class Engine(NamedTuple):
     """Requests and state, changed by every step."""
 
     requests: IntArray  # (n, COLUMNS)
+    room: IntArray  # (n, ROOM_COLUMNS)
     times: FloatArray  # (n, MOMENTS)
     lists: IntArray  # (LISTS, n)
     counts: IntArray  # (COUNTS,)
@@ -138,6 +150,8 @@ def new_engine(
     requests[:, SENIORITY] = seniority
     requests[:, SHARED] = shared
     requests[:, SAMPLED] = -2  # before call -1, which call 0 takes for the one still running
+    room = np.zeros((n, ROOM_COLUMNS), np.int64)
+    room[:, FORESEEN] = requests[:, LAST]
     times = np.full((n, MOMENTS), np.nan)
     times[:, ARRIVAL] = arrival
     times[:, ABORT] = abort
@@ -168,7 +182,7 @@ def new_engine(
         blocks[block, CONTENT] = NONE
         blocks[block, TWIN] = NONE
     found = np.full(contents, NONE, np.int64)
-    return Engine(requests, times, lists, counts, blocks, found, np.empty(places, np.int64))
+    return Engine(requests, room, times, lists, counts, blocks, found, np.empty(places, np.int64))
 
 
 @lean_jit

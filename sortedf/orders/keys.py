@@ -40,12 +40,17 @@ def total_size(instance: Instance) -> IntArray:
     return np.argsort(instance.prompt_tokens + instance.output_tokens, kind="stable")
 
 
-def volume(instance: Instance) -> IntArray:
+def volume(instance: Instance, *, prefill_weight: float = 0.0) -> IntArray:
     """Rank by volume v = s o + o (o + 1) / 2, the token-steps a request occupies: SVF [2].
 
     Ratio <= 1 + 2 / (1 - alpha), alpha = max(s + o) / M, with strict admission [2].
+
+    A weight w ranks by v + w s: what a prompt token costs the engine beyond its memory, in
+    token-steps. Derived for this project.
     """
-    return np.argsort(instance.volume, kind="stable")
+    if prefill_weight == 0:
+        return np.argsort(instance.volume, kind="stable")
+    return np.argsort(instance.volume + prefill_weight * instance.prompt_tokens, kind="stable")
 
 
 def longest_first(instance: Instance) -> IntArray:

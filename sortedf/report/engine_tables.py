@@ -18,6 +18,7 @@ NAMES = {
     "makespan": "makespan",
 }
 FIGURES = {"mean": "mean", "p50": "P50", "p90": "P90", "p95": "P95", "p99": "P99", "whole": ""}
+SHARES = ("p50", "p95", "p99")
 
 
 def seconds(value: float) -> str:
@@ -84,20 +85,21 @@ def _tried(document: Mapping[str, Any]) -> Table:
 
 def prediction(document: Mapping[str, Any]) -> Table:
     """Show what a plan will take, from the document of ``sortedf predict --json``."""
-    interval = document["steptime"].get("calibration", {}).get("interval")
+    interval = document["steptime"]["calibration"]["interval"]
+    engine = document["engine"]
     pairs = []
     for measure in ("ttft", "latency"):
-        row = document[measure]
+        figures = {name: document[f"{name}_{measure}_seconds"] for name in ("mean", *SHARES)}
         pairs += [
-            (f"mean {NAMES[measure]}", seconds(row["mean"])),
+            (f"mean {NAMES[measure]}", seconds(figures["mean"])),
             (
                 f"{NAMES[measure]}, P50, P95, P99",
-                " / ".join(seconds(row[name]) for name in ("p50", "p95", "p99")),
+                " / ".join(seconds(figures[name]) for name in SHARES),
             ),
         ]
     pairs += [
         ("makespan", seconds(document["makespan_seconds"])),
-        ("steps", f"{document['steps']:,}"),
+        ("steps", f"{document['engine_steps']:,}"),
         ("preemptions", f"{document['preemptions']:,}"),
         ("most requests at once", f"{document['peak_running']:,}"),
         ("most of the KV cache", f"{document['peak_kv_use']:.1%}"),
@@ -110,8 +112,8 @@ def prediction(document: Mapping[str, Any]) -> Table:
         ),
     ]
     return facts(
-        f"{document['n']:,} requests in the order of {document['plan']}, "
-        f"{document['engine']}, KV cache {document['kv_tokens']:,} tokens",
+        f"{document['n']:,} requests in the order of {document['plan']}, {engine['version']}, "
+        f"policy {engine['policy']}, KV cache {engine['kv_tokens']:,} tokens",
         pairs,
     )
 

@@ -68,25 +68,52 @@ def facts(title: str, pairs: Iterable[tuple[str, str]]) -> Table:
 
 
 def result(row: Mapping[str, Any]) -> Table:
-    """One plan, from the object of :meth:`sortedf.Result.to_dict`."""
+    """One plan, from the object of :meth:`sortedf.Result.to_dict`.
+
+    Seconds stand beside the steps where the object has them.
+    """
     parameters = ", ".join(f"{name} {value}" for name, value in row["parameters"].items())
     bound = row["lower_bound"]
+    shares = [f"p{p}_latency" for p in (50, 95, 99)]
+    timed = "engine" in row
+
+    def seconds(*names: str) -> str:
+        if not timed:
+            return ""
+        return ", " + " / ".join(f"{row[f'{name}_seconds']:,.3f}" for name in names) + " s"
+
     return facts(
         f"{row['n']:,} requests, KV budget {row['kv_tokens']:,} tokens",
         [
             ("solver", f"{row['solver']} ({parameters})" if parameters else row["solver"]),
             *([("block size", f"{row['block_size']} tokens")] if row["block_size"] > 1 else []),
-            ("total latency", f"{row['total_latency']:,} steps"),
-            ("mean latency", f"{row['mean_latency']:,.1f} steps"),
-            ("P50, P95, P99", " / ".join(f"{row[f'p{p}_latency']:,}" for p in (50, 95, 99))),
-            ("makespan", f"{row['makespan']:,} steps"),
+            ("total latency", f"{row['total_latency']:,} steps" + seconds("total_latency")),
+            ("mean latency", f"{row['mean_latency']:,.1f} steps" + seconds("mean_latency")),
+            ("P50, P95, P99", " / ".join(f"{row[name]:,}" for name in shares) + seconds(*shares)),
+            ("makespan", f"{row['makespan']:,} steps" + seconds("makespan")),
+            *(_engine(row) if timed else []),
             ("lower bound", "none" if bound is None else f"{bound:,} ({row['bound_kind']})"),
             ("gap", "unknown" if row["gap"] is None else f"{row['gap']:.2%}"),
             ("status", f"{row['status']}, {row['stop_reason']}"),
             ("verified", _yes(row["verified"])),
-            ("seconds", f"{row['seconds']:.3f}"),
+            ("planned in" if timed else "seconds", f"{row['seconds']:.3f}" + " s" * timed),
         ],
     )
+
+
+def _engine(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Show what the engine made of a plan, beside its latencies."""
+    engine = row["engine"]
+    return [
+        ("mean time to first token", f"{row['mean_ttft_seconds']:,.3f} s"),
+        ("steps of the engine", f"{row['engine_steps']:,}, {row['preemptions']:,} preemptions"),
+        (
+            "engine",
+            f"{engine['version']}, {engine['policy']}, by {row['steptime_file']}; "
+            f"blocks of {engine['block_size']:,}, {engine['max_num_seqs']:,} requests at once, "
+            f"{engine['max_num_batched_tokens']:,} tokens a step",
+        ),
+    ]
 
 
 def verified_plan(check: Mapping[str, Any]) -> Table:

@@ -56,7 +56,8 @@ def solve(
         Called by an anytime solver now and then with how far it is.
     options
         What the solver takes: ``lookahead`` (all list schedulers; 1 is strict), ``proxies``
-        (``svf-1bit``: threshold, short, long).
+        (``svf-1bit``: threshold, short, long), ``prefill_weight`` (``svf``: token-steps that a
+        prompt token counts beyond its memory).
 
     Returns
     -------

@@ -99,6 +99,19 @@ def _one_bit(
     return Planned(schedule, {"lookahead": lookahead, "proxies": list(used)})
 
 
+def _by_volume(
+    instance: Instance, seed: int, lookahead: int = 1, prefill_weight: float = 0.0
+) -> Planned:
+    number = isinstance(prefill_weight, int | float) and not isinstance(prefill_weight, bool)
+    if not number or not 0 <= prefill_weight < float("inf"):
+        raise OptionError(
+            f"prefill_weight is {prefill_weight!r}; it takes token-steps for a prompt token, >= 0"
+        )
+    schedule = schedule_by("svf", instance, lookahead, prefill_weight=prefill_weight)
+    weight = {"prefill_weight": prefill_weight} if prefill_weight else {}
+    return Planned(schedule, {"lookahead": lookahead} | weight)
+
+
 def _order(name: str, title: str, deterministic: bool = True) -> Solver:
     plan = partial(_in_order, name)
     return Solver(name, title, plan, ("lookahead",), deterministic=deterministic)
@@ -108,7 +121,12 @@ SOLVERS = (
     _order("fcfs", "first come, first served"),
     _order("mcsf", "shortest output first (MC-SF)"),
     _order("size", "smallest total size first"),
-    _order("svf", "smallest volume first (SVF)"),
+    Solver(
+        "svf",
+        "smallest volume first (SVF)",
+        _by_volume,
+        ("lookahead", "prefill_weight"),
+    ),
     Solver(
         "svf-1bit",
         "smallest volume first, outputs known by one bit",

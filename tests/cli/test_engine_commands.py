@@ -50,7 +50,7 @@ def test_calibrate_writes_what_predict_reads(
     for row in found["requests"]:
         low, high = row["completion_interval"]
         assert low <= row["completion"] <= high
-    assert len(found["series"]["end"]) == found["steps"]
+    assert len(found["series"]["end"]) == found["engine_steps"]
     code, out, _ = run(capsys, "predict", plan, "--steptime", steptime)
     assert code == 0
     assert "mean latency" in out
@@ -65,7 +65,7 @@ def test_a_plan_is_followed(
         plan = tmp_path / f"{solver}.json"
         sortedf.write_plan(sortedf.solve(sortedf.example(), solver=solver), plan)
         found[solver] = document(capsys, "predict", plan, "--steptime", steptime)
-    assert found["svf"]["latency"]["mean"] < 0.8 * found["longest"]["latency"]["mean"]
+    assert found["svf"]["mean_latency_seconds"] < 0.8 * found["longest"]["mean_latency_seconds"]
     assert "completion_interval" not in found["svf"]["requests"][0]
 
 
@@ -80,7 +80,7 @@ def test_settings_reach_the_engine(
         "--engine-version", "0.19", "--no-async-scheduling",
     )  # fmt: skip
     assert found["peak_running"] == 1
-    assert found["engine"] == "vLLM 0.19"
+    assert found["engine"]["version"] == "vLLM 0.19"
 
 
 def test_validate_says_how_far_off_it_is(

@@ -18,12 +18,12 @@ from sortedf.engine.calibration import (
     write_calibration,
 )
 from sortedf.engine.fit import Fitted, fit_form
-from sortedf.engine.prediction import predict, summary
+from sortedf.engine.prediction import summary
 from sortedf.engine.replaying import Replay
 from sortedf.engine.run_folder import Run, read_run
 from sortedf.engine.step_time import StepTimeModel, read_step_time
 from sortedf.engine.training import training_part
-from sortedf.engine.validation import validate
+from sortedf.engine.validation import predict_run, validate
 from sortedf.errors import InputError, OptionError
 
 TIGHT: dict[str, Any] = {"num_gpu_blocks": 600, "rate": 40.0}
@@ -187,7 +187,7 @@ def test_prediction_is_the_replay(tmp_path: Path) -> None:
     """A prediction has the replay's times, bounds around them and the state at each step."""
     run = read_run(made_folder(tmp_path / "run", 40))
     calibration, _ = calibrate_from_run(training_part(run, "all"), form="plain", shared_blocks=0)
-    found = predict(run.instance, run.settings, calibration, arrivals=run.arrivals)
+    found = predict_run(run, calibration)
     direct = Replay(run.instance, run.settings, arrivals=run.arrivals).run(calibration.model)
     np.testing.assert_array_equal(found.replayed.completion, direct.completion)
     bounds = found.bounds()
@@ -196,10 +196,10 @@ def test_prediction_is_the_replay(tmp_path: Path) -> None:
         low, high = bounds[name]
         assert (low <= times).all()
         assert (times <= high).all()
-    assert found.series.kv_use.max() <= 1
-    running, waiting, kv_use = found.series.at(np.array([-1.0, 1e9]))
+    assert found.series().kv_use.max() <= 1
+    running, waiting, kv_use = found.series().at(np.array([-1.0, 1e9]))
     assert running[0] == waiting[0] == kv_use[0] == 0
-    assert len(found.series.end) == direct.steps
+    assert len(found.series().end) == direct.steps
 
 
 LIMITS = {

@@ -170,7 +170,7 @@ def test_settings_that_the_engine_refuses(changes: dict[str, Any], message: str)
         ({"order": [0, 0]}, "permutation"),
         ({"order": [0.0, 1.0]}, "permutation"),
         ({"aborts": [5, -1]}, "aborts"),
-        ({"priorities": [1, 2]}, "policy priority alone"),
+        ({"priorities": [1, 2]}, "not read by the policy fcfs"),
     ],
 )
 def test_events_that_make_no_sense(events: dict[str, Any], message: str) -> None:
