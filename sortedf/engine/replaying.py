@@ -183,8 +183,8 @@ class Replay:
             Whether to keep every step. The replay is then run twice, first to see how long it is.
         by
             ``steps``, or ``events``: stretches in which all running requests decode in closed form,
-            with the same times up to rounding; not with prefix caching or a log. When left out,
-            from event to event where that can be.
+            with the same times up to rounding; not with prefix caching, a log, or the policy
+            ``planned``. When left out, from event to event where that can be.
 
         Raises
         ------

@@ -111,6 +111,8 @@ def test_validate_with_given_step_times(
     assert found["calibration"] is None
     code, _, _ = run(capsys, "validate", folder, "--steptime", steptime, "-o", tmp_path / "p.html")
     assert code == 0
+    packaged = document(capsys, "validate", folder, "--steptime", "qwen3-8b-h100")
+    assert max(abs(row["error"]) for row in packaged["figures"]) > 0.1
 
 
 def test_same_page_twice(

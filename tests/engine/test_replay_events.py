@@ -139,7 +139,7 @@ def test_any_workload(drawn: tuple[Replay, StepTimeModel]) -> None:
 
 
 def test_what_jumps_and_what_does_not() -> None:
-    """A log and prefix caching go step by step, whatever was not asked for."""
+    """A log, prefix caching and ``planned`` go step by step, whatever was not asked for."""
     backlog = sortedf.Instance([3, 4], [5, 6], 100)
     plain = EngineSettings(num_gpu_blocks=20)
     model = StepTimeModel(fixed=1.0)
@@ -150,5 +150,7 @@ def test_what_jumps_and_what_does_not() -> None:
     assert caching.run(model).completion.tolist() == [5, 6]
     with pytest.raises(OptionError, match="neither prefix caching nor a log"):
         caching.run(model, by="events")
+    with pytest.raises(OptionError, match="nor does planned"):
+        Replay(backlog, plain.replace(policy="planned")).run(model, by="events")
     with pytest.raises(OptionError, match="by is 'jumps'; it must be one of steps, events"):
         caching.run(model, by="jumps")
