@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 @options.grouped
 def predict(
     plan: Annotated[str, typer.Argument(metavar="PLAN", help="Plan file; - is stdin.")],
-    engine: Engine,
+    *,
     steptime: StepTimes = None,
+    engine: Engine,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 def solve(
     given: options.Backlog,
     reading: options.Reading,
-    engine: Engine,
-    steptime: StepTimes = None,
+    *,
     solver: Annotated[
         str, typer.Option(metavar="NAME", help="auto, fcfs, mcsf, size, svf, svf-1bit, ...")
     ] = "auto",
@@ -58,6 +57,8 @@ def solve(
             help="Of many orders take the one with the least mean seconds by --steptime.",
         ),
     ] = False,
+    steptime: StepTimes = None,
+    engine: Engine,
     seed: options.Seed = 0,
     no_bound: options.NoBound = False,
     output: Annotated[
@@ -71,7 +72,8 @@ def solve(
     """Plan a backlog with one solver.
 
     The plan is verified before it is shown; -o writes it to a file. Its distance from the best plan
-    is at most the gap to the lower bound. --steptime adds what it takes on the engine, in seconds.
+    is at most the gap to the lower bound. --steptime adds what it takes on the engine, in seconds;
+    --policy to --engine-version say how that is started.
     """
     if [output, certificate, "-" if json else None].count("-") > 1:
         raise OptionError("-o -, --certificate - and --json all want stdout; leave one alone")
