@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
 from functools import partial
-from statistics import median
-from typing import TypeVar
 
+from prices import timed
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -27,18 +25,6 @@ import sortedf
 from sortedf.lp import LpStatus, ascend, relax, relax_by_planes
 from sortedf.lp.distinct import distinct
 from sortedf.lp.program import all_starts
-
-T = TypeVar("T")
-
-
-def timed(action: Callable[[], T], repeats: int = 1) -> tuple[T, float]:
-    """Return the result of an action and the median of its seconds of processor time."""
-    seconds = []
-    for _ in range(repeats):
-        begin = time.process_time()
-        result = action()
-        seconds.append(time.process_time() - begin)
-    return result, median(seconds)
 
 
 def ascent_to(instance: sortedf.Instance, goal: float, repeats: int) -> tuple[str, float]:
@@ -88,7 +74,7 @@ def main() -> None:
             break
         starts = len(all_starts(distinct(backlog), whole.horizon).kind)
         count, seconds = ascent_to(backlog, options.share * whole.value, options.repeats)
-        planes, by_planes = timed(partial(relax_by_planes, backlog))
+        planes, by_planes = timed(partial(relax_by_planes, backlog), 1)
         assert abs(planes.value - whole.value) < 1e-5 * whole.value
         table.add_row(
             f"{n:,}",
