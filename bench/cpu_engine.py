@@ -1,12 +1,14 @@
 """The real engine on the CPU, predicted from one backlog and held against another.
 
-    python bench/cpu_engine.py [--repeats 5] [--seed 0] [--requests 80] [--keep DIR]
+    python bench/cpu_engine.py [--repeats 5] [--seed 0] [--requests 240] [--keep DIR]
 
 Needs vLLM for the CPU: ``make vllm``, or its Python in SORTEDF_VLLM_PYTHON. A repetition is an
 engine of its own: a random backlog is run to warm it up and is thrown away; another is run, its
 steps (composition and seconds) are written to steps.csv and calibrated from; a third one, of
 another mix and order, is predicted before it is run, then run. A table to stdout: steps, errors of
-completion times since the first step began, and whether the error interval covers; by the clock of
+completion times since the first step began, and whether the error interval covers; under
+"again", by how much the engine differs from itself, from a second run of the backlog that was
+predicted; by the clock of
 the wall, which the engine stamps with, and by that of the processor, which other work on the
 machine disturbs less. Progress, with the load of the machine, to stderr.
 """
@@ -163,12 +165,16 @@ class Comparison:
     realized: float
     mean_error: float
     median_error: float
+    again: float
     mean_inside: bool
     inside: float
 
 
-def compare(prediction: Prediction, form: str, answer: dict[str, Any], clock: str) -> Comparison:
-    """Hold a prediction against the run."""
+def compare(
+    prediction: Prediction, form: str, answers: list[dict[str, Any]], clock: str
+) -> Comparison:
+    """Hold a prediction against the first run; and this against the second one."""
+    answer, again = answers
     replayed = prediction.replayed
     assert replayed.log is not None
     real, ours = completions(answer, clock), replayed.completion
@@ -184,6 +190,7 @@ def compare(prediction: Prediction, form: str, answer: dict[str, Any], clock: st
         realized=float(real.mean()),
         mean_error=float(ours.mean() / real.mean() - 1),
         median_error=float(np.median(np.abs(ours - real) / real)),
+        again=float(completions(again, clock).mean() / real.mean() - 1),
         mean_inside=bool(low.mean() <= real.mean() <= high.mean()),
         inside=float(np.mean((low <= real) & (real <= high))),
     )
@@ -203,8 +210,8 @@ def repetition(seed: int, n: int, folder: Path) -> dict[str, Comparison]:
             write_step_log(step_log(answer, clock), path)
             calibration, fit = calibrate_from_steps(read_step_log(path))
             predictions[clock] = predicted(other, calibration), fit.form
-        (answer,) = engine.run([other])
-    return {clock: compare(*predictions[clock], answer, clock) for clock in CLOCKS}
+        answers = engine.run([other, other])
+    return {clock: compare(*predictions[clock], answers, clock) for clock in CLOCKS}
 
 
 def table(clock: str, rows: list[Comparison]) -> Table:
@@ -219,6 +226,7 @@ def table(clock: str, rows: list[Comparison]) -> Table:
         "mean completion s",
         "error",
         "median error of a request",
+        "again",
         "mean inside",
         "requests inside",
     ):
@@ -234,6 +242,7 @@ def table(clock: str, rows: list[Comparison]) -> Table:
             f"{row.realized:.3f}",
             f"{row.mean_error:+.1%}",
             f"{row.median_error:.1%}",
+            f"{row.again:+.1%}",
             "yes" if row.mean_inside else "no",
             f"{row.inside:.0%}",
         )
@@ -243,6 +252,7 @@ def table(clock: str, rows: list[Comparison]) -> Table:
         f"{np.median([row.realized for row in rows]):.3f}",
         f"{np.median([abs(row.mean_error) for row in rows]):.1%}",
         f"{np.median([row.median_error for row in rows]):.1%}",
+        f"{np.median([abs(row.again) for row in rows]):.1%}",
         f"{sum(row.mean_inside for row in rows)} of {len(rows)}",
         f"{np.median([row.inside for row in rows]):.0%}",
     )
@@ -254,7 +264,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0, help="of the first repetition")
-    parser.add_argument("--requests", type=int, default=80)
+    parser.add_argument("--requests", type=int, default=240)
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the step logs here")
     options = parser.parse_args()
     found: list[dict[str, Comparison]] = []
