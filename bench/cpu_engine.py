@@ -6,11 +6,10 @@ Needs vLLM for the CPU: ``make vllm``, or its Python in SORTEDF_VLLM_PYTHON. A r
 engine of its own: a random backlog is run to warm it up and is thrown away; another is run, its
 steps (composition and seconds) are written to steps.csv and calibrated from; a third one, of
 another mix and order, is predicted before it is run, then run. A table to stdout: steps, errors of
-completion times since the first step began, and whether the error interval covers; under
-"again", by how much the engine differs from itself, from a second run of the backlog that was
-predicted; by the clock of
-the wall, which the engine stamps with, and by that of the processor, which other work on the
-machine disturbs less. Progress, with the load of the machine, to stderr.
+completion times since the first step began, and whether the error interval covers; under "again",
+by how much the engine differs from itself, in a second run of the backlog that was predicted. One
+table by the clock of the wall, which the engine stamps with, one by that of the processor, which
+leaves out what else ran on it. Progress, with the load of the machine, to stderr.
 """
 
 from __future__ import annotations
