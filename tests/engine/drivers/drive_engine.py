@@ -4,10 +4,15 @@ Runs in the environment of vLLM, not in the project's:
 
     python drive_engine.py < groups.jsonl > answers.jsonl
 
-A group is a JSON object a line: ``settings`` of the engine that is built for it, and ``works``, as
-in drive_scheduler.py, to run on it one after another. The clock counts the steps in which anything
-ran; arrivals and aborts are carried out between steps. The answer, a line each, is a list of the
-answers to the works.
+A group is a JSON object a line: ``settings`` of the engine that is built for it, ``works``, as in
+drive_scheduler.py, to run on it one after another, and ``model``, keys of the model's configuration
+that are not the tiny ones below; a group without ``settings`` goes on on the engine of the one
+before. The clock counts the steps in which anything ran; arrivals and aborts are carried out
+between steps. The answer, a line each, is a list of the answers to the works. These hold, beside
+what drive_scheduler.py writes, of each step in which anything ran: ``work``, its terms in the
+order of sortedf.engine.step_log, by the tokens that the engine had computed before; and ``wall``
+and ``processor``, its begin and end in seconds, by the clock that the engine stamps with and by
+that of the process.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ import os
 import random
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +74,8 @@ class Recorder:
         self.calls: list[Any] = []
         self.admitted: set[str] = set()
         self.ran = 0
+        self.work: list[list[int]] = []
+        self._requests = scheduler.requests
         self._schedule = scheduler.schedule
         scheduler.schedule = self.schedule
 
@@ -83,8 +91,25 @@ class Recorder:
         victims = sorted(number(name) for name in chosen.preempted_req_ids or ())
         if rows or victims:
             self.calls.append([rows, victims])
-        self.ran += bool(rows)
+        if rows:
+            self.ran += 1
+            self.work.append(self._terms(chosen.num_scheduled_tokens))
         return chosen
+
+    def _terms(self, scheduled: dict[str, int]) -> list[int]:
+        """Sum up what a step is made of; a query of one token is a decode, whatever it computes."""
+        prefill = decode = context = work = chunk_squared = context_squared = 0
+        for name, tokens in scheduled.items():
+            before = self._requests[name].num_computed_tokens - tokens
+            if tokens == 1:
+                decode += 1
+                context += before
+                context_squared += before**2
+            else:
+                prefill += tokens
+                work += tokens * before + tokens * (tokens + 1) // 2
+                chunk_squared += tokens**2
+        return [prefill, decode, context, work, chunk_squared, context_squared]
 
 
 def number(name: str) -> int:
@@ -111,6 +136,8 @@ def run(llm: LLM, settings: dict[str, Any], work: dict[str, Any], seed: int) -> 
     idle = inputs[0][0]  # the clock less the steps that ran
     patience = 2 * sum(work["prompt"]) + 2 * sum(work["output"]) + 1000
     fruitless = 0
+    wall: list[tuple[float, float]] = []
+    processor: list[tuple[float, float]] = []
     while inputs or engine.has_unfinished_requests():
         if not engine.has_unfinished_requests():
             idle = max(idle, inputs[0][0] - recorder.ran)
@@ -129,7 +156,12 @@ def run(llm: LLM, settings: dict[str, Any], work: dict[str, Any], seed: int) -> 
                 arrival_time=work["stamps"][i],
                 priority=work["priorities"][i] if settings["policy"] == "priority" else 0,
             )
+        ran = recorder.ran
+        begin = time.monotonic(), time.process_time()
         answers = engine.step()
+        if recorder.ran > ran:
+            wall.append((begin[0], time.monotonic()))
+            processor.append((begin[1], time.process_time()))
         fruitless = 0 if answers else fruitless + 1
         if fruitless > patience:
             engine.abort_request([str(i) for i in range(len(first))])
@@ -142,30 +174,44 @@ def run(llm: LLM, settings: dict[str, Any], work: dict[str, Any], seed: int) -> 
             if answer.finished:
                 done[i] = idle + recorder.ran
     scheduler.schedule = plain
-    return {"calls": recorder.calls, "first": first, "done": done}
+    return {
+        "calls": recorder.calls,
+        "first": first,
+        "done": done,
+        "work": recorder.work,
+        "wall": wall,
+        "processor": processor,
+    }
+
+
+def build(folder: str, settings: dict[str, Any], model: dict[str, Any]) -> LLM:
+    Path(folder, "config.json").write_text(json.dumps(model))
+    return LLM(
+        model=folder,
+        load_format="dummy",
+        skip_tokenizer_init=True,
+        dtype="float32",
+        enforce_eager=True,
+        kv_cache_memory_bytes=1 << 26,
+        num_gpu_blocks_override=settings["num_gpu_blocks"],
+        scheduling_policy=settings["policy"],
+        async_scheduling=False,
+        **{name: settings[name] for name in ENGINE_SETTINGS},
+    )
 
 
 def main() -> None:
     llm: LLM | None = None
+    settings: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as model:
-        Path(model, "config.json").write_text(json.dumps(MODEL))
         for line in sys.stdin:
             group = json.loads(line)
-            settings = group["settings"]
-            llm = None  # only one engine lives in a process
-            gc.collect()
-            llm = LLM(
-                model=model,
-                load_format="dummy",
-                skip_tokenizer_init=True,
-                dtype="float32",
-                enforce_eager=True,
-                kv_cache_memory_bytes=1 << 26,
-                num_gpu_blocks_override=settings["num_gpu_blocks"],
-                scheduling_policy=settings["policy"],
-                async_scheduling=False,
-                **{name: settings[name] for name in ENGINE_SETTINGS},
-            )
+            if "settings" in group:
+                settings = group["settings"]
+                llm = None  # only one engine lives in a process
+                gc.collect()
+                llm = build(model, settings, MODEL | group.get("model", {}))
+            assert llm is not None, "the first group has no settings"
             answers = [run(llm, settings, work, seed) for seed, work in enumerate(group["works"])]
             ANSWERS.write(json.dumps(answers) + "\n")
             ANSWERS.flush()
