@@ -11,7 +11,7 @@ run: $(VENV)/.run
 	$(BIN)/sortedf compare
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/kernels
 
 # The real engine, for the CPU, in an environment of its own, with sortedf; the tests ask it there.
