@@ -210,9 +210,10 @@ class VllmEngine:
             return reason(error)
         if (logged := first_exception(self._log, self._log_begin)) is not None:
             return logged
-        processes = self._engine.engine_core.resources.engine_manager.processes
-        codes = [code for process in processes if (code := process.exitcode) is not None]
-        return f"its process ended with {codes[0]}" if codes else "its process ended"
+        process = self._engine.engine_core.resources.engine_manager.processes[0]
+        process.join(timeout=5)  # it is dead, but who waits for it first learns its code
+        code = process.exitcode
+        return "its process ended" if code is None else f"its process ended with code {code}"
 
     def _wake(self) -> None:
         """Raise, in whoever waits for the engine, that it is dead: vLLM would let him wait."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from sortedf.errors import OptionError, whole_number
 from sortedf.runner.engines import Handover
 
-OURS = ("handover", "own_process")
+OURS = ("handover", "own_process", "further")
 """Options that are not vLLM's."""
+
+RESERVED = frozenset(("scheduling_policy", "scheduler_cls", "disable_log_stats"))
+"""Arguments of vLLM that follow from the handover, or that the runner cannot do without."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +47,8 @@ class VllmOptions:
         Off, unlike in vLLM: plans know nothing of common prefixes, and predictions hold without.
     async_scheduling
         Whether a step is scheduled while the one before runs.
+    further
+        Other arguments of vLLM's ``EngineArgs``.
 
     Raises
     ------
@@ -69,6 +75,7 @@ class VllmOptions:
     enforce_eager: bool = False
     enable_prefix_caching: bool = False
     async_scheduling: bool | None = None
+    further: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         try:
@@ -92,15 +99,19 @@ class VllmOptions:
             whole_number("num_gpu_blocks_override", self.num_gpu_blocks_override, 2)
         if self.skip_tokenizer_init and self.tokenizer is not None:
             raise OptionError("tokenizer and skip_tokenizer_init exclude each other")
+        names = {option.name for option in fields(self)}
+        if taken := names.intersection(self.further) | RESERVED.intersection(self.further):
+            raise OptionError(f"{', '.join(sorted(taken))}: not among the further arguments")
         looks_like_a_path = self.model.startswith((".", "/", "~")) or Path(self.model).exists()
         if looks_like_a_path and not (Path(self.model) / "config.json").is_file():
             raise OptionError(f"{self.model}: no model's folder; it has no config.json")
 
     def engine_args(self) -> dict[str, Any]:
         """Give the arguments of vLLM's ``EngineArgs``."""
-        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        named = {option.name: getattr(self, option.name) for option in fields(self)}
         return {
             **{k: value for k, value in named.items() if value is not None and k not in OURS},
+            **self.further,
             "scheduling_policy": "priority" if self.handover == Handover.PRIORITY else "fcfs",
             "disable_log_stats": False,  # or answers would have no times
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,8 @@ class Requests:
         if isinstance(given.get("structured_outputs"), dict):
             structured = self._sampling.StructuredOutputsParams
             given["structured_outputs"] = structured(**given["structured_outputs"])
-        told = Told(job.place, job.output_tokens, None if steps is None else str(steps))
+        # Without a file named, the scheduler would go on with the one before.
+        told = Told(job.place, job.output_tokens, str(steps or os.devnull))
         given["extra_args"] = {**(given.get("extra_args") or {}), **told.extra_args()}
         given["detokenize"] = self._has_text and given.get("detokenize", True)
         given["output_kind"] = self._sampling.RequestOutputKind.FINAL_ONLY
