@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from sortedf.errors import OptionError, whole_number
 from sortedf.orders import Proxies
-from sortedf.runner.waiting_keys import KEYS
+from sortedf.runner.waiting_keys import ENGINE, KEYS
 
 SECTION = "sortedf"
 
@@ -29,7 +29,8 @@ class SchedulerSettings:
     Parameters
     ----------
     policy
-        What waiting requests are ordered by, see :mod:`sortedf.runner.waiting_keys`.
+        What waiting requests are ordered by, see :mod:`sortedf.runner.waiting_keys`; ``engine`` for
+        all as vLLM does it, so that only the steps are recorded.
     lookahead
         How many requests that find no room end the admissions of a step; 1 is strict.
     room
@@ -44,6 +45,8 @@ class SchedulerSettings:
         File to which every step is recorded, see :mod:`sortedf.runner.step_recorder`.
     steps_by_request
         Whether a request may name the file: for engines that nobody else sends requests to.
+    end_with_parent
+        Whether the engine's process ends as soon as the one that started it has ended.
     """
 
     policy: str = "planned"
@@ -55,14 +58,15 @@ class SchedulerSettings:
     long: float | None = None
     steps: str | None = None
     steps_by_request: bool = False
+    end_with_parent: bool = False
 
     def __post_init__(self) -> None:
-        if self.policy not in KEYS:
-            raise OptionError(f"policy is {self.policy!r}; it must be one of {', '.join(KEYS)}")
+        if self.policy not in (known := (*KEYS, ENGINE)):
+            raise OptionError(f"policy is {self.policy!r}; it must be one of {', '.join(known)}")
         whole_number("lookahead", self.lookahead, 1)
         if self.output_tokens is not None:
             whole_number("output_tokens", self.output_tokens, 1)
-        for name in ("room", "steps_by_request"):
+        for name in ("room", "steps_by_request", "end_with_parent"):
             if not isinstance(getattr(self, name), bool):
                 raise OptionError(f"{name} is {getattr(self, name)!r}; it must be true or false")
         if self.steps is not None and not isinstance(self.steps, str):

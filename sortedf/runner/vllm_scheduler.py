@@ -29,6 +29,7 @@ import vllm
 from vllm.logger import init_logger
 
 from sortedf.errors import EngineError
+from sortedf.runner.process_ends import end_with_parent
 from sortedf.runner.room import Course, Group, Limits, Room
 from sortedf.runner.scheduler_settings import SchedulerSettings, Told
 from sortedf.runner.step_recorder import StepRecorder
@@ -171,12 +172,16 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._told = SchedulerSettings.of(self.vllm_config.additional_config)
-        self._key = KEYS[self._told.policy]
+        if self._told.end_with_parent:
+            end_with_parent()
+        self._key = KEYS.get(self._told.policy)  # none where the engine's own policy stays
         self._proxies = self._told.proxies(self.max_model_len)
-        # The key stands in Request.priority: by it vLLM chooses the victim, the last of the plan.
-        self.policy = SchedulingPolicy.PRIORITY
-        self.waiting = KeyQueue()
-        self.kv_holding_waiting = KeyQueue()
+        if self._key is not None:
+            # The key is put into Request.priority: by it vLLM chooses the victim, the last of the
+            # plan.
+            self.policy = SchedulingPolicy.PRIORITY
+            self.waiting = KeyQueue()
+            self.kv_holding_waiting = KeyQueue()
         self._recorder = StepRecorder(logger.warning)
         if self._told.steps is not None:
             self._recorder.record(self._told.steps)
@@ -212,7 +217,8 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
                 predicted = min(self._told.output_tokens or request.max_tokens, request.max_tokens)
             request.predicted_tokens = predicted
             waiting = Waiting(request.num_prompt_tokens, predicted, told.place, request.priority)
-            request.priority = self._key(waiting, self._proxies)
+            if self._key is not None:
+                request.priority = self._key(waiting, self._proxies)
             if told.steps is not None and self._told.steps_by_request:
                 self._recorder.record(told.steps)
         super().add_request(request)
@@ -228,7 +234,8 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
         try:
             chosen = super().schedule(*args, **kwargs)
         finally:
-            self.waiting.closed = False
+            if self._key is not None:
+                self.waiting.closed = False
         if self._recorder.on:
             self._record(begin, chosen)
         return chosen
@@ -248,7 +255,7 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
         """Whether vLLM may try to admit the first of those that wait; if not it is passed over."""
         if not super()._handle_blocked_waiting_request(request):
             return False
-        if not self._told.room:
+        if self._key is None or not self._told.room:
             return True
         self._settle()
         if not self._begun:

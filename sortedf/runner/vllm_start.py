@@ -20,6 +20,7 @@ from sortedf.errors import EngineError, OptionError
 from sortedf.runner.engines import Handover
 from sortedf.runner.scheduler_settings import SchedulerSettings
 from sortedf.runner.vllm_options import VllmOptions
+from sortedf.runner.waiting_keys import ENGINE
 
 INSTALL = (
     "vLLM is not installed in the environment of this Python; on a GPU: pip install "
@@ -56,8 +57,11 @@ def start_vllm(options: VllmOptions, *, log: Path, counter: Any) -> Any:
                 importlib.import_module(f"vllm.{name}")
                 for name in ("engine.arg_utils", "v1.executor", "v1.engine.llm_engine")
             )
+            importlib.import_module("sortedf.runner.vllm_scheduler")  # knows the versions it is for
             _log_into(log)
             _let_modules_be_searched()
+        except EngineError:
+            raise
         except Exception as error:
             raise EngineError(f"vLLM cannot be imported: {reason(error)}; see {log}") from None
         try:
@@ -81,9 +85,14 @@ def start_vllm(options: VllmOptions, *, log: Path, counter: Any) -> Any:
 
 
 def _set_scheduler(options: VllmOptions, config: Any) -> None:
-    if options.handover == Handover.PLANNED:
-        config.scheduler_config.scheduler_cls = "sortedf.runner.vllm_scheduler.PlannedScheduler"
-        config.additional_config |= SchedulerSettings(steps_by_request=True).additional_config()
+    """Have it scheduled, or recorded at least, by the runner's scheduler."""
+    told = SchedulerSettings(
+        policy="planned" if options.handover == Handover.PLANNED else ENGINE,
+        steps_by_request=True,
+        end_with_parent=options.own_process,
+    )
+    config.scheduler_config.scheduler_cls = "sortedf.runner.vllm_scheduler.PlannedScheduler"
+    config.additional_config |= told.additional_config()
 
 
 def _set_environment(options: VllmOptions) -> None:

@@ -50,3 +50,6 @@ def one_bit_volume(request: Waiting, proxies: Proxies) -> float:
 
 
 KEYS: dict[str, Key] = {"planned": planned, "svf": volume, "svf-1bit": one_bit_volume}
+
+ENGINE = "engine"
+"""Name of the engine's own order, which is no key."""
