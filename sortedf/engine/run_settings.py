@@ -23,6 +23,9 @@ ONE_ENGINE = (
     ("pipeline_parallel_size", "pipeline stages", "runs without a pipeline are replayed"),
 )
 
+OUR_SCHEDULERS = "sortedf.runner."
+"""Where the schedulers of the runner are."""
+
 SCHEDULER_DEFAULTS: Mapping[str, Any] = {
     "max_num_batched_tokens": 2048,
     "max_num_seqs": 256,
@@ -86,8 +89,11 @@ def settings_of(
         values |= {key: SCHEDULER_DEFAULTS[key] for key in assumed}
     if version.watermark:
         values["watermark"] = _first("watermark", scheduler, asked) or 0.0
-    if _first("scheduler_cls", scheduler, asked) is not None:
+    own = _first("scheduler_cls", scheduler, asked)
+    if own is not None and not str(own).startswith(OUR_SCHEDULERS):
         notes.append(f"{name}: the run used a scheduler of its own; vLLM's is replayed")
+    elif own is not None:
+        values |= _planned(_section(_section(resolved, "additional_config"), "sortedf"), notes)
 
     block_size = _first("block_size", cache, asked)
     caching = _first("enable_prefix_caching", cache, asked)
@@ -121,6 +127,18 @@ def settings_of(
     except (OptionError, TypeError) as error:
         raise _fault(name, str(error)) from None
     return settings, blocks_known, notes
+
+
+def _planned(told: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    """Read what the runner's scheduler was told: see sortedf.runner.scheduler_settings."""
+    order = told.get("policy", "planned")
+    if order == "engine":
+        return {}  # it recorded the steps, no more
+    if order != "planned":
+        notes.append(f"requests waited by {order}; replayed in the order in which they came")
+    if not told.get("room", True):
+        return {"policy": "priority"}
+    return {"policy": "planned", "lookahead": told.get("lookahead", 1)}
 
 
 def _version(text: object, notes: list[str]) -> EngineVersion:

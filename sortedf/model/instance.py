@@ -238,14 +238,15 @@ class Instance:
             )
         volumes = s.astype(np.float64) * o + o * (o + 1.0) / 2
         worst = int(volumes.argmax())
-        if _volume(int(s[worst]), int(o[worst])) >= OVERFLOW_BOUND // 2:
+        if volume_of(int(s[worst]), int(o[worst])) >= OVERFLOW_BOUND // 2:
             raise InvalidRequestError(
                 f"request {self.ids[worst]!r} has a volume of 2^61 token-steps or more", worst
             )
 
 
-def _volume(s: int, o: int) -> int:
-    return s * o + o * (o + 1) // 2
+def volume_of(prompt_tokens: int, output_tokens: int) -> int:
+    """Token-steps of a request, s o + o (o + 1) / 2."""
+    return prompt_tokens * output_tokens + output_tokens * (output_tokens + 1) // 2
 
 
 def _integers(values: npt.ArrayLike, name: str, least: int) -> IntArray:

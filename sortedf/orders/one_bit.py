@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from sortedf.errors import OptionError
 from sortedf.model import Instance
@@ -19,14 +20,34 @@ class Proxies(NamedTuple):
     short: float
     long: float
 
+    @classmethod
+    def burst(cls, largest: float) -> Proxies:
+        """Threshold and proxies of [2]'s burst theory, ``largest`` the largest s + o.
+
+        threshold = T^(1/2), short = T^(1/4), long = T^(3/4); with these the ratio is O(T).
+        """
+        return cls(math.sqrt(largest), largest**0.25, largest**0.75)
+
+    def checked(self) -> Proxies:
+        """Return itself.
+
+        Raises
+        ------
+        OptionError
+            If the proxies are not positive, finite, and short <= long.
+        """
+        threshold, short, long = self
+        if not (0 < short <= long < math.inf and 0 <= threshold < math.inf):
+            raise OptionError(
+                "1-bit volume needs a threshold of at least 0 and proxies 0 < short <= long, not "
+                f"{threshold:g}, {short:g} and {long:g}"
+            )
+        return self
+
 
 def burst_proxies(instance: Instance) -> Proxies:
-    """Threshold and proxies of [2]'s burst theory, with T the largest s + o.
-
-    threshold = T^(1/2), short = T^(1/4), long = T^(3/4); with these the ratio is O(T).
-    """
-    largest = int((instance.prompt_tokens + instance.output_tokens).max())
-    return Proxies(math.sqrt(largest), largest**0.25, largest**0.75)
+    """Threshold and proxies of [2]'s burst theory for an instance; see :meth:`Proxies.burst`."""
+    return Proxies.burst(int((instance.prompt_tokens + instance.output_tokens).max()))
 
 
 def geometric_proxies(mean_output: float, threshold: float) -> Proxies:
@@ -59,14 +80,17 @@ def one_bit_volume(instance: Instance, *, proxies: Proxies | None = None) -> Int
     OptionError
         If the proxies are not positive, finite, and short <= long.
     """
-    if proxies is None:
-        proxies = burst_proxies(instance)
-    threshold, short, long = proxies
-    if not (0 < short <= long < math.inf and 0 <= threshold < math.inf):
-        raise OptionError(
-            "1-bit volume needs a threshold of at least 0 and proxies 0 < short <= long, not "
-            f"{threshold:g}, {short:g} and {long:g}"
-        )
-    output = np.where(instance.output_tokens <= threshold, short, long)
-    proxy_volume = instance.prompt_tokens * output + (output * output + output) / 2
-    return np.argsort(proxy_volume, kind="stable")
+    proxies = burst_proxies(instance) if proxies is None else proxies.checked()
+    ranks = proxy_volume(instance.prompt_tokens, instance.output_tokens, proxies)
+    return np.argsort(ranks, kind="stable")
+
+
+def proxy_volume(
+    prompt_tokens: npt.ArrayLike, output_tokens: npt.ArrayLike, proxies: Proxies
+) -> npt.NDArray[np.float64]:
+    """Volume with the proxy O of each output: s O + (O^2 + O) / 2, token-steps."""
+    output = np.where(np.asarray(output_tokens) <= proxies.threshold, proxies.short, proxies.long)
+    result: npt.NDArray[np.float64] = (
+        np.asarray(prompt_tokens) * output + (output * output + output) / 2
+    )
+    return result

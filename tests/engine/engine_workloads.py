@@ -53,6 +53,18 @@ def random_workload(rng: random.Random) -> Workload:
     return {"settings": settings, "prompt": prompt, "output": output} | _events(rng, n)
 
 
+def planned_workload(rng: random.Random) -> Workload:
+    """Draw a workload for the policy planned: predictions right, too short, too long, or mixed."""
+    work = random_workload(rng)
+    n = len(work["prompt"])
+    factors = rng.choice([[1], [1], [0.01, 0.4, 0.8], [1, 1.3, 5], [0.1, 0.7, 1, 1, 1.5]])
+    work["predicted"] = [max(1, round(o * rng.choice(factors))) for o in work["output"]]
+    if rng.random() < 0.7:
+        work["priorities"] = rng.sample(range(n), n)
+    work["settings"] |= {"policy": "planned", "lookahead": rng.choice([1, 1, 2, 3, 8])}
+    return work
+
+
 def _events(rng: random.Random, n: int) -> Workload:
     """Draw when requests come and go, in what order, and how long steps take."""
     span = rng.choice([0, 0, 10, 100, 1000])
@@ -123,7 +135,7 @@ def our_answer(work: Workload, version: EngineVersion = VLLM_0_32) -> dict[str, 
     """Replay a workload; the answer in the form of the drivers of the real engine."""
     instance = sortedf.Instance(work["prompt"], work["output"], 2**40)
     settings = EngineSettings(**work["settings"], version=version)
-    by_priority = settings.policy == "priority"
+    by_priority = settings.policy != "fcfs"
     replay = Replay(
         instance,
         settings,
@@ -131,6 +143,7 @@ def our_answer(work: Workload, version: EngineVersion = VLLM_0_32) -> dict[str, 
         priorities=work["priorities"] if by_priority else None,
         stamps=work["stamps"] if by_priority else None,
         aborts=[np.inf if time is None else time for time in work["aborts"]],
+        predicted=work.get("predicted"),
     )
     fixed, prefill, decode, context = work["seconds"]
     model = StepTimeModel(fixed=fixed, prefill_token=prefill, decode_token=decode, context=context)

@@ -31,6 +31,7 @@ def ask(driver: str, works: Sequence[Any]) -> list[Any]:
         capture_output=True,
         text=True,
         check=False,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},  # of these sources, whatever is installed there
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return [json.loads(line) for line in done.stdout.splitlines()]

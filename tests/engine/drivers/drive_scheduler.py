@@ -7,7 +7,8 @@ Runs in the environment of vLLM, not in the project's:
 A workload is a JSON object a line: ``settings`` (names as in sortedf.engine.EngineSettings, with
 ``async_scheduling``), ``prompt``, ``output``, ``arrivals``, ``priorities``, ``stamps``, ``aborts``
 (null for never), ``seconds`` ([fixed, prefill token, decode token, context]; whole numbers, so that
-sums are exact). The answer, a line each: ``calls``, one for each schedule() call in which anything
+sums are exact). Under the policy ``planned`` the classes are those of sortedf.runner on top of
+vLLM's, the priorities are places in the plan, and ``predicted`` holds the predicted outputs. The answer, a line each: ``calls``, one for each schedule() call in which anything
 was scheduled or preempted, ``[[[request, tokens, kind], ...], [victims]]`` with kind 0 continued, 1
 new, 2 resumed, and ``first`` and ``done``, seconds or null. Or ``{"endless": true}``, when no token
 was sampled for longer than it takes to compute all of them twice.
@@ -47,6 +48,9 @@ from vllm.v1.outputs import ModelRunnerOutput
 from vllm.v1.request import Request, RequestStatus
 from vllm.v1.structured_output import StructuredOutputManager
 
+from sortedf.runner.scheduler_settings import SchedulerSettings, Told
+from sortedf.runner.vllm_scheduler import PlannedScheduler
+
 MODEL = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
@@ -70,6 +74,7 @@ class Machine:
         self.settings = workload["settings"]
         self.asynchronous = self.settings["async_scheduling"]
         self.scheduler = make_scheduler(model, self.settings)
+        assert isinstance(self.scheduler, AsyncScheduler) == self.asynchronous
         self.names = [str(i) for i in range(len(workload["prompt"]))]
         caching = self.settings["enable_prefix_caching"]
         size = self.settings["block_size"]
@@ -92,13 +97,18 @@ class Machine:
         shared = self.settings["shared_blocks"] * self.settings["block_size"]
         own = range((i + 1) << 24, ((i + 1) << 24) + prompt)
         tokens = [SHARED_TOKEN if place < shared else token for place, token in enumerate(own)]
+        told, priority = Told(), self.work["priorities"][i]
+        if self.settings["policy"] == "planned":
+            told, priority = Told(place=priority, output_tokens=self.work["predicted"][i]), 0
         return Request(
             request_id=self.names[i],
             prompt_token_ids=tokens,
-            sampling_params=SamplingParams(max_tokens=output, ignore_eos=True),
+            sampling_params=SamplingParams(
+                max_tokens=output, ignore_eos=True, extra_args=told.extra_args()
+            ),
             pooling_params=None,
             arrival_time=self.work["stamps"][i],
-            priority=self.work["priorities"][i],
+            priority=priority,
             block_hasher=self.hasher,
         )
 
@@ -201,7 +211,12 @@ def make_scheduler(model: str, settings: dict[str, Any]) -> Scheduler:
         # What a version does not know yet stays out, as long as it is off.
         if name in KNOWN or settings[name]
     }
+    planned = options["policy"] == "planned"
+    if planned:
+        del options["policy"]
+        told = SchedulerSettings(lookahead=settings["lookahead"])
     config = VllmConfig(
+        additional_config=told.additional_config() if planned else {},
         model_config=model_config(model, limit),
         scheduler_config=SchedulerConfig(max_model_len=limit, is_encoder_decoder=False, **options),
         cache_config=CacheConfig(
@@ -216,6 +231,10 @@ def make_scheduler(model: str, settings: dict[str, Any]) -> Scheduler:
         kv_cache_groups=[KVCacheGroupSpec(["layer"], spec)],
     )
     kind = AsyncScheduler if settings["async_scheduling"] else Scheduler
+    if planned:
+        # vLLM for the CPU has turned it off; by it the one name chooses its class.
+        config.scheduler_config.async_scheduling = settings["async_scheduling"]
+        kind = PlannedScheduler
     return kind(
         vllm_config=config,
         kv_cache_config=cache,

@@ -1,0 +1,382 @@
+"""The scheduler for vLLM that keeps to a plan. The only module that imports vLLM's scheduler.
+
+    LLM(..., scheduler_cls="sortedf.runner.vllm_scheduler.PlannedScheduler")
+    vllm serve ... --scheduler-cls sortedf.runner.vllm_scheduler.PlannedScheduler
+
+The one name serves synchronous and asynchronous scheduling. What it is told, by the engine's
+``additional_config`` and by each request's ``extra_args``, stands in
+:mod:`sortedf.runner.scheduler_settings`; docs/runner.md has the rules.
+
+It decides two things, the order of the waiting requests and whether there is room for the next one;
+all else, and what of a request cannot be admitted yet (a grammar that is being compiled, KV on its
+way from elsewhere, too many adapters), is vLLM's. vLLM asks about each request before it admits it
+(``_handle_blocked_waiting_request``) and says when blocks are given back
+(``_free_request_blocks``): these two are overridden, and the queues are replaced.
+
+To hand over a whole backlog before the first request starts, pause the engine:
+``llm.sleep(level=0, mode="keep")``, add the requests, ``llm.wake_up(tags=["scheduling"])``.
+"""
+
+from __future__ import annotations
+
+import heapq
+import inspect
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import vllm
+from vllm.logger import init_logger
+
+from sortedf.errors import EngineError
+from sortedf.runner.process_ends import end_with_parent
+from sortedf.runner.room import Course, Group, Limits, Room
+from sortedf.runner.scheduler_settings import SchedulerSettings, Told
+from sortedf.runner.step_recorder import StepRecorder
+from sortedf.runner.waiting_keys import KEYS, Waiting
+
+TESTED = ("0.32",)
+"""Versions of vLLM that the tests hold this against."""
+
+logger = init_logger("vllm.sortedf")
+
+try:
+    from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+    from vllm.v1.core.sched.request_queue import RequestQueue, SchedulingPolicy
+    from vllm.v1.core.sched.scheduler import Scheduler
+    from vllm.v1.request import RequestStatus
+except ImportError as error:
+    raise EngineError(
+        f"vLLM {vllm.__version__} has not the scheduler that sortedf extends ({error}); "
+        f"tested versions: {', '.join(TESTED)}"
+    ) from None
+
+OVERRIDDEN = {
+    "add_request": 2,
+    "schedule": 1,
+    "update_from_output": 3,
+    "shutdown": 1,
+    "_handle_blocked_waiting_request": 2,
+    "_free_request_blocks": 2,
+    "_update_after_schedule": 2,
+    "_holds_kv_blocks": 1,
+    "get_request_counts": 1,
+    "get_num_unfinished_requests": 1,
+    "get_kv_cache_usage": 1,
+}
+"""What vLLM's scheduler must have, and how many arguments each must do with."""
+
+
+def check_interface(scheduler: type, version: str) -> None:
+    """Refuse a scheduler of vLLM that lacks what is needed; warn of a version that was not tested.
+
+    Raises
+    ------
+    EngineError
+        Naming what is missing.
+    """
+    missing = []
+    for name, arguments in OVERRIDDEN.items():
+        method = getattr(scheduler, name, None)
+        if method is None:
+            missing.append(name)
+            continue
+        kinds = [p for p in inspect.signature(method).parameters.values() if p.kind < 2]
+        needed = [p for p in kinds if p.default is p.empty]
+        if not len(needed) <= arguments <= len(kinds):
+            missing.append(f"{name} with {arguments} arguments")
+    if missing:
+        raise EngineError(
+            f"the scheduler of vLLM {version} has no {', '.join(missing)}, which sortedf relies "
+            f"on; tested versions: {', '.join(TESTED)}"
+        )
+    if not version.startswith(tuple(f"{tested}." for tested in TESTED)):
+        logger.warning(
+            "sortedf was not tested with the scheduler of vLLM %s; tested versions: %s",
+            version,
+            ", ".join(TESTED),
+        )
+
+
+check_interface(Scheduler, vllm.__version__)
+
+
+class KeyQueue(RequestQueue):  # type: ignore[misc]
+    """Waiting requests by (priority, arrival, id), least first, as vLLM's priority queue has them.
+
+    A heap of tuples: vLLM's own compares in Python. While it is ``closed`` it says that it is
+    empty, which is how the scheduler ends the admissions of a step.
+    """
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._heap: list[tuple[float, float, str, Any]] = []
+
+    def add_request(self, request: Any) -> None:
+        """Let a request wait. O(log n)."""
+        entry = (request.priority, request.arrival_time, request.request_id, request)
+        heapq.heappush(self._heap, entry)
+
+    def pop_request(self) -> Any:
+        """Take the first one out. O(log n)."""
+        return heapq.heappop(self._heap)[-1]
+
+    def peek_request(self) -> Any:
+        """Give the first one."""
+        return self._heap[0][-1]
+
+    def prepend_request(self, request: Any) -> None:
+        """Let a request wait: in its place, there is no other."""
+        self.add_request(request)
+
+    def prepend_requests(self, requests: Iterable[Any]) -> None:
+        """Let requests wait, each in its place."""
+        for request in requests:
+            self.add_request(request)
+
+    def remove_request(self, request: Any) -> None:
+        """Take a request out. O(n)."""
+        self.remove_requests((request,))
+
+    def remove_requests(self, requests: Iterable[Any]) -> None:
+        """Take requests out. O(n)."""
+        gone = set(requests)
+        if gone and self._heap:
+            self._heap = [entry for entry in self._heap if entry[-1] not in gone]
+            heapq.heapify(self._heap)
+
+    def __bool__(self) -> bool:
+        return bool(self._heap) and not self.closed
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (entry[-1] for entry in sorted(self._heap, key=lambda entry: entry[:-1]))
+
+
+class PlannedScheduler(Scheduler):  # type: ignore[misc]
+    """vLLM's scheduler, with the plan's order and room kept for predicted outputs.
+
+    Where vLLM is configured to schedule asynchronously, :class:`AsyncPlannedScheduler` is made.
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> PlannedScheduler:
+        """Choose by the configuration."""
+        config = kwargs["vllm_config"] if "vllm_config" in kwargs else args[0]
+        if cls is PlannedScheduler and config.scheduler_config.async_scheduling:
+            cls = AsyncPlannedScheduler
+        scheduler: PlannedScheduler = super().__new__(cls)
+        return scheduler
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._told = SchedulerSettings.of(self.vllm_config.additional_config)
+        if self._told.end_with_parent:
+            end_with_parent()
+        self._key = KEYS.get(self._told.policy)  # none where the engine's own policy stays
+        self._proxies = self._told.proxies(self.max_model_len)
+        if self._key is not None:
+            # The key is put into Request.priority: by it vLLM chooses the victim, the last of the
+            # plan.
+            self.policy = SchedulingPolicy.PRIORITY
+            self.waiting = KeyQueue()
+            self.kv_holding_waiting = KeyQueue()
+        self._recorder = StepRecorder(logger.warning)
+        if self._told.steps is not None:
+            self._recorder.record(self._told.steps)
+        self._room = Room(self._limits())
+        self._gate = self.scheduler_config.scheduler_reserve_full_isl
+        self._chunked = self.scheduler_config.enable_chunked_prefill
+        self._call = 0
+        self._cap = self._budget = 0  # tokens: of one request, and left, in this call
+        self._begun = False  # the ledger is brought up to this call
+        self._misfits = 0
+        self._candidate: tuple[Any, Course] | None = None
+
+    def _limits(self) -> Limits:
+        managers = self.kv_cache_manager.coordinator.single_type_managers
+        groups = [Group(m.block_size, m.max_admission_blocks_per_request) for m in managers]
+        return Limits(
+            blocks=self.kv_cache_manager.block_pool.num_gpu_blocks - 1,
+            groups=tuple(groups),
+            token_budget=self.max_num_scheduled_tokens,
+            chunk_cap=self.scheduler_config.long_prefill_token_threshold,
+            max_model_len=self.max_model_len,
+            asynchronous=isinstance(self, AsyncScheduler),
+        )
+
+    def add_request(self, request: Any) -> None:
+        """Take a request in: give it its key."""
+        if request.request_id not in self.requests:  # else the next part of one that streams
+            told, bad = Told.of(getattr(request.sampling_params, "extra_args", None))
+            for name in bad:
+                logger.warning("request %s: %s makes no sense: left out", request.request_id, name)
+            predicted = told.output_tokens
+            if predicted is None:
+                predicted = min(self._told.output_tokens or request.max_tokens, request.max_tokens)
+            request.predicted_tokens = predicted
+            waiting = Waiting(request.num_prompt_tokens, predicted, told.place, request.priority)
+            if self._key is not None:
+                request.priority = self._key(waiting, self._proxies)
+            if told.steps is not None and self._told.steps_by_request:
+                self._recorder.record(told.steps)
+        super().add_request(request)
+
+    def schedule(self, *args: Any, **kwargs: Any) -> Any:
+        """Choose the requests of a step."""
+        begin = time.monotonic()
+        self._call += 1
+        self._begun = False
+        self._misfits = 0
+        self._candidate = None
+        self._cap = self._chunk_cap()
+        try:
+            chosen = super().schedule(*args, **kwargs)
+        finally:
+            if self._key is not None:
+                self.waiting.closed = False
+        if self._recorder.on:
+            self._record(begin, chosen)
+        return chosen
+
+    def _chunk_cap(self) -> int:
+        """Most tokens that one request may have in this call, as vLLM reckons it."""
+        cap: int = self.scheduler_config.long_prefill_token_threshold
+        present = sum(self.get_request_counts())
+        if cap == 0 or present <= 1:
+            cap = self.max_num_scheduled_tokens
+            return cap
+        if self.adaptive_long_prefill_threshold:
+            return max(cap, self.scheduler_config.max_num_batched_tokens // present)
+        return cap
+
+    def _handle_blocked_waiting_request(self, request: Any) -> bool:
+        """Whether vLLM may try to admit the first of those that wait; if not it is passed over."""
+        if not super()._handle_blocked_waiting_request(request):
+            return False
+        if self._key is None or not self._told.room:
+            return True
+        self._settle()
+        if not self._begun:
+            self._begin()
+        known = request.num_tokens
+        # What has been computed already, where it holds blocks, or can be found by its content.
+        found, held, revived = request.num_computed_tokens, 0, 0
+        if found == 0 and self._must_look(known):
+            found, held, revived = self._find(request)
+        tokens = min(known - found, self._cap, self._budget)
+        course = self._room.course(
+            request.num_prompt_tokens,
+            request.predicted_tokens,
+            known,
+            self._call,
+            known - found - tokens,
+        )
+        if self._holds_kv_blocks(request) or not self.running:
+            fits = True  # it can be in nobody's way, or would be in its own
+        else:
+            fits = self._room.has_room(course, self._call, self._blocks()) and (
+                self._told.lookahead == 1  # vLLM itself ends the step there
+                or self._fits_now(known, found, tokens, held, revived)
+            )
+        if fits:
+            self._candidate = request, course
+            return True
+        self._misfits += 1
+        self.waiting.closed = self._misfits >= self._told.lookahead
+        return False
+
+    def _begin(self) -> None:
+        """Bring the ledger up to this call: those that run have their tokens by now."""
+        self._begun = True
+        held = self._room.held
+        known = [r.num_tokens + r.num_output_placeholders for r in held]
+        computed = [r.num_computed_tokens for r in held]
+        given = self._room.begin(self._call, known, computed, self._cap)
+        self._budget = max(self.max_num_scheduled_tokens - given, 1)
+
+    def _blocks(self) -> int:
+        """Blocks for those that run: not for those that wait and hold some all the same."""
+        blocks: int = self._room.limits.blocks
+        for request in self.kv_holding_waiting:
+            if request not in self._room:
+                blocks -= self._room.limits.blocks_of(request.num_computed_tokens)
+        return blocks
+
+    def _must_look(self, known: int) -> bool:
+        """Whether what can be found by its content matters to the room for a request."""
+        if not self.kv_cache_manager.enable_caching:
+            return False
+        return self._told.lookahead > 1 or known > min(self._cap, self._budget)
+
+    def _find(self, request: Any) -> tuple[int, int, int]:
+        """Tokens found by their content, their blocks, and how many of these nobody holds."""
+        blocks, tokens, *_ = self.kv_cache_manager.get_computed_blocks(request)
+        flat = [block for group in blocks.blocks for block in group]
+        return tokens, len(flat), sum(block.ref_cnt == 0 for block in flat)
+
+    def _fits_now(self, known: int, found: int, tokens: int, held: int, revived: int) -> bool:
+        """Whether vLLM would admit a request; if not, others behind it may still fit."""
+        if not self._chunked and min(known - found, self._cap) > self._budget:
+            return False
+        slots = known if self._gate else found + tokens
+        free = self.kv_cache_manager.block_pool.get_num_free_blocks() - revived
+        needed = self._room.limits.blocks_of(slots) - held
+        return bool(needed <= free - self.kv_cache_manager.watermark_blocks)
+
+    def _settle(self) -> None:
+        """Count in the request that was let through last, if vLLM has admitted it."""
+        if self._candidate is None:
+            return
+        (request, course), self._candidate = self._candidate, None
+        if request.status != RequestStatus.RUNNING:
+            return
+        left = request.num_tokens - request.num_computed_tokens
+        tokens = min(left, self._cap, self._budget)
+        self._budget -= tokens
+        prompt = request.num_prompt_tokens
+        last = min(prompt + request.max_tokens, self.max_model_len) - 1
+        self._room.hold(request, course, prompt=prompt, last=last, left=left - tokens)
+
+    def _update_after_schedule(self, scheduler_output: Any) -> None:
+        self._settle()
+        super()._update_after_schedule(scheduler_output)
+
+    def _free_request_blocks(self, request: Any) -> None:
+        self._room.release(request)
+        super()._free_request_blocks(request)
+
+    def _record(self, begin: float, chosen: Any) -> None:
+        tokens = list(chosen.num_scheduled_tokens.values())
+        after = [self.requests[name].num_computed_tokens for name in chosen.num_scheduled_tokens]
+        running, waiting = self.get_request_counts()
+        self._recorder.scheduled(
+            begin,
+            tokens,
+            [end - n for end, n in zip(after, tokens, strict=True)],
+            running=running,
+            waiting=waiting,
+            kv_use=self.get_kv_cache_usage(),
+            preempted=len(chosen.preempted_req_ids or ()),
+        )
+
+    def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> Any:
+        """Take up the tokens of a step."""
+        outputs = super().update_from_output(scheduler_output, model_runner_output)
+        if self._recorder.on:
+            self._recorder.ended(
+                time.monotonic(),
+                ran=scheduler_output.total_num_scheduled_tokens > 0,
+                idle=self.get_num_unfinished_requests() == 0,
+            )
+        return outputs
+
+    def shutdown(self) -> None:
+        """End the record of steps, then vLLM's scheduler."""
+        self._recorder.close()
+        super().shutdown()
+
+
+class AsyncPlannedScheduler(PlannedScheduler, AsyncScheduler):  # type: ignore[misc]
+    """The same where one step is scheduled while another runs."""
