@@ -91,6 +91,8 @@ def check_inputs(folder: Path, inputs: Mapping[str, str]) -> None:
         A line for each custom_id that was changed, is new or is missing.
     """
     path = folder / INPUTS
+    if not _there(path, is_folder=False) or not path.is_file():
+        raise InputError([Fault(str(path), None, "no such file, or not a regular one")])
     limit = csv.field_size_limit(2**31 - 1)  # a custom_id may be of any length
     try:
         with path.open(encoding="utf-8", newline="") as file:
