@@ -7,7 +7,7 @@ import io
 import os
 import stat
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 
 from sortedf.errors import Fault, StorageError
-from sortedf.instances.files import kind_by_name
 
 SYNC_SECONDS = 1.0
 """How much may be lost if the power fails, in seconds of work; nothing if the process dies."""
@@ -32,7 +31,8 @@ class AppendFile:
     path
         Made if it is not there. One that does not end in a newline must be repaired first.
     sync_seconds
-        ``None`` leaves it to the kernel when lines reach the disk.
+        ``None`` leaves it to the kernel when lines reach the disk: for records that can be made
+        again.
 
     Raises
     ------
@@ -137,44 +137,6 @@ class AppendFile:
         if self._is_file:
             os.ftruncate(self._fd, self._size)
         self._torn = False
-
-
-class RecordFile:
-    """Records of an attempt, appended as they come: JSONL or CSV, told by the name.
-
-    Every record survives the end of the process. Against a failing machine there is no promise:
-    records can be measured again.
-
-    Parameters
-    ----------
-    columns
-        Names of the columns of a CSV file, in order; the first line. Not for JSONL.
-    """
-
-    def __init__(self, path: str | Path, columns: Sequence[str] | None = None) -> None:
-        self._columns = columns
-        if (kind_by_name(path) == ".csv") != (columns is not None):
-            raise ValueError(f"columns are for CSV, and CSV needs them: {path}")
-        self._file = AppendFile(path, sync_seconds=None)
-        if columns is not None and not self._file.size:
-            self._file.append(csv_line(columns))
-
-    def append(self, record: Mapping[str, Any]) -> None:
-        """Append one record; of a CSV file, all columns.
-
-        Raises
-        ------
-        StorageError
-            As :meth:`AppendFile.append`.
-        """
-        if self._columns is None:
-            self._file.append(json_line(record))
-        else:
-            self._file.append(csv_line([record[name] for name in self._columns]))
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
 
 
 def json_line(value: Mapping[str, Any]) -> bytes:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
-import json
+import fcntl
 import os
 import resource
+import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,8 +17,7 @@ from hypothesis import strategies as st
 from run_outputs import MANIFEST, PLAN, answer, died, encoded, inputs_of, names_in, read_strictly
 
 from sortedf.errors import InputError, StorageError
-from sortedf.runner import append_file, lock
-from sortedf.runner.append_file import AppendFile, RecordFile
+from sortedf.runner.append_file import AppendFile, csv_line, json_line
 from sortedf.runner.folder import RunFolder
 
 NAMES = [f"r-{index}" for index in range(200)]
@@ -127,14 +128,14 @@ def test_short_writes_and_failures(writes: list[tuple[int, int | str | None]]) -
                 raise OSError(failure, os.strerror(failure))
         return done
 
-    acknowledged = []
+    acknowledged: list[bytes] = []
     file = AppendFile(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(append_file.os, "write", write)
+        patch.setattr(os, "write", write)
         for index in range(8):
             line = f"{index} {'x' * (index * 11 % 40)}\n".encode()
             try:
-                assert file.append(line) == sum(map(len, acknowledged))
+                assert file.append(line) == len(b"".join(acknowledged))
             except (StorageError, KeyboardInterrupt):
                 pass
             else:
@@ -156,7 +157,7 @@ def test_what_cannot_be_cut_off_is_cut_off_later(
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr(append_file.os, "ftruncate", fail)
+        patch.setattr(os, "ftruncate", fail)
         with pytest.raises(StorageError, match="File too large"):
             file.append(b"second\n")
         assert (tmp_path / "file").read_bytes() == b"one\nse"
@@ -177,7 +178,7 @@ def test_a_disk_that_fails_when_forced(tmp_path: Path, monkeypatch: pytest.Monke
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr(append_file.os, "fsync", fail)
+        patch.setattr(os, "fsync", fail)
         with pytest.raises(StorageError, match="Input/output error"):
             folder.close()
     with RunFolder.resume(tmp_path / "run", MANIFEST, inputs=INPUTS) as folder:
@@ -203,8 +204,8 @@ def test_an_output_that_another_program_changes(change: str, tmp_path: Path) -> 
 def test_forced_to_the_disk_at_intervals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
     now = [0.0]
-    monkeypatch.setattr(append_file.os, "fsync", calls.append)
-    monkeypatch.setattr(append_file.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(os, "fsync", calls.append)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     file = AppendFile(tmp_path / "file", sync_seconds=1.0)
     calls.clear()
     for _ in range(35):
@@ -225,19 +226,45 @@ def test_targets_that_cannot_be_folders(target: str, tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "mine"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind root")
-def test_folders_without_permission(tmp_path: Path) -> None:
-    create(tmp_path / "run").close()
-    for mode, make in ((0o555, create), (0o000, create)):
-        closed = tmp_path / f"closed-{mode}"
-        closed.mkdir()
-        closed.chmod(mode)
-        with pytest.raises(InputError):
-            make(closed)
-    (tmp_path / "run").chmod(0o000)
-    with pytest.raises(InputError):
-        RunFolder.resume(tmp_path / "run", MANIFEST, inputs=INPUTS)
-    (tmp_path / "run").chmod(0o755)
+@pytest.fixture
+def unprivileged() -> Iterator[Path]:
+    """Give a folder to someone whom permissions bind: root becomes nobody for the test."""
+    with tempfile.TemporaryDirectory() as name:
+        root = os.geteuid() == 0
+        if root:
+            os.chown(name, 65534, 65534)
+            os.seteuid(65534)
+        try:
+            yield Path(name)
+        finally:
+            if root:
+                os.seteuid(0)
+
+
+def test_folders_without_permission(unprivileged: Path) -> None:
+    path = unprivileged / "run"
+    create(path).close()
+    for mode in (0o000, 0o444, 0o555):
+        closed = unprivileged / f"closed-{mode}"
+        closed.mkdir(mode)
+        for target in (closed, closed / "run"):
+            with pytest.raises(InputError, match="Permission denied"):
+                create(target)
+        for name in ("", "attempts"):
+            if mode == 0o555 and not name:
+                continue  # what is there can be written to; only new names cannot
+            (path / name).chmod(mode)
+            with pytest.raises(InputError, match="Permission denied"):
+                RunFolder.resume(path, MANIFEST, inputs=INPUTS)
+            (path / name).chmod(0o755)
+    for name in ("output.jsonl", "lock", "inputs.csv", "manifest.json"):
+        (path / name).chmod(0o000)
+        with pytest.raises(InputError) as caught:
+            RunFolder.resume(path, MANIFEST, inputs=INPUTS)
+        assert name in str(caught.value)
+        assert len(str(caught.value).splitlines()) == 1
+        (path / name).chmod(0o644)
+    RunFolder.resume(path, MANIFEST, inputs=INPUTS).close()
 
 
 @pytest.mark.parametrize(
@@ -276,7 +303,7 @@ def test_a_file_system_without_locks(
     def fail(descriptor: int, operation: int) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(lock.fcntl, "flock", fail)
+    monkeypatch.setattr(fcntl, "flock", fail)
     with pytest.raises(InputError, match=r"cannot be locked: .*; put the run folder on a disk"):
         create(tmp_path / "run")
 
@@ -292,24 +319,21 @@ def test_a_file_system_without_rename(tmp_path: Path, monkeypatch: pytest.Monkey
         create(tmp_path / "run")
 
 
-def test_records_of_an_attempt(tmp_path: Path) -> None:
-    series = RecordFile(tmp_path / "timeseries.csv", ["t", "running", "note"])
-    requests = RecordFile(tmp_path / "requests.jsonl")
-    series.append({"note": 'a "b",\n', "t": 0.1, "running": 3})
-    requests.append({"request_id": "é", "queued_ts": 0.25})
-    assert (tmp_path / "timeseries.csv").read_text() == 't,running,note\n0.1,3,"a ""b"",\n"\n'
-    assert json.loads((tmp_path / "requests.jsonl").read_text()) == {
-        "request_id": "é",
-        "queued_ts": 0.25,
-    }
-    series.close()
-    requests.close()
-    again = RecordFile(tmp_path / "timeseries.csv", ["t", "running", "note"])
-    again.append({"t": 1, "running": 2, "note": ""})
-    again.close()
-    assert (tmp_path / "timeseries.csv").read_text().count("running") == 1
-    with pytest.raises(ValueError, match="columns"):
-        RecordFile(tmp_path / "timeseries.csv")
+def test_what_is_left_to_the_kernel_is_never_forced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records of an attempt."""
+    file = AppendFile(tmp_path / "requests.jsonl", sync_seconds=None)
+    calls: list[int] = []
+    monkeypatch.setattr(os, "fsync", calls.append)
+    file.append(json_line({"request_id": "é", "queued_ts": 0.25}))
+    file.append(csv_line(["a\r", 0.1, 3]))
+    assert (tmp_path / "requests.jsonl").read_bytes() == (
+        '{"request_id":"é","queued_ts":0.25}\n"a\r",0.1,3\n'.encode()
+    )
+    file.close()
+    file.close()
+    assert not calls
 
 
 def test_output_after_all_is_whole(tmp_path: Path) -> None:
