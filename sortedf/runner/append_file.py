@@ -126,7 +126,7 @@ class AppendFile:
             if self._torn:
                 with suppress(OSError):
                     self._cut()
-            if self._sync_seconds is not None:
+            if self._sync_seconds is not None and not self._torn:
                 self.sync()
         finally:
             os.close(self._fd)
@@ -158,7 +158,7 @@ def storage_error(path: str | Path, error: OSError) -> StorageError:
     """Say in one line that a file cannot be written, and what to do."""
     text = (
         f"cannot be written: {error.strerror or error}; "
-        "what was written before is kept, resume when there is room"
+        "what was written before is kept, resume once it can be written again"
     )
     return StorageError([Fault(str(path), None, text)])
 

@@ -56,6 +56,7 @@ def scan_output(path: Path, inputs: Collection[str]) -> Scan:
     scan = Scan()
     bad: list[tuple[int, int, str]] = []  # line, offset, what is wrong
     strangers = FaultLog(str(path))
+    left_out = FaultLog(str(path), skip=True)
     if not path.is_file():  # a device or a pipe may have no end
         raise strangers.stop(None, "not a regular file")
     try:
@@ -74,8 +75,8 @@ def scan_output(path: Path, inputs: Collection[str]) -> Scan:
                     what = f"custom_id {shown(line.custom_id)} is not in the input"
                     strangers.add(number, f"{what}; resume with the input of this run")
                 elif not scan.ledger.enter(line, offset) and line.status is Status.ANSWERED:
-                    what = f"{path}:{number}: a second answer of {shown(line.custom_id)}"
-                    scan.notes.append(f"{what}; the first is kept")
+                    what = f"a second answer of {shown(line.custom_id)}"
+                    left_out.add(number, f"{what}; the first is kept")
     except OSError as error:
         reason = f"cannot be read: {error.strerror or error}"
         raise InputError([Fault(str(path), None, reason)]) from None
@@ -87,7 +88,8 @@ def scan_output(path: Path, inputs: Collection[str]) -> Scan:
     scan.ledger.dropped.update(offset for _, offset, _ in middle)
     scan.ledger.dropped = {offset for offset in scan.ledger.dropped if offset < scan.end}
     for number, _, what in middle:
-        scan.notes.append(f"{path}:{number}: {what}; left out, its request is run again")
+        left_out.add(number, f"{what}; its request is run again")
+    left_out.close(scan.notes.append)
     if torn := bad[len(middle) :]:
         scan.notes.append(f"{path}:{torn[0][0]}: a torn last line is cut off")
     return scan

@@ -78,8 +78,10 @@ def test_case_51_bad_line_in_the_middle(tmp_path: Path, shared: Path) -> None:
     inputs = inputs_of_batch(case / "batch.jsonl")
     path = begun(tmp_path / "run", (case / "output_bad_middle.jsonl").read_bytes(), inputs)
     with RunFolder.resume(path, MANIFEST, inputs=inputs) as folder:
-        (note,) = folder.notes
-    assert f"{path / 'output.jsonl'}:2: " in note
+        note, count = folder.notes
+    assert f"left out: {path / 'output.jsonl'}:2: " in note
+    assert "its request is run again" in note
+    assert "1 line skipped: 2" in count
     counts, ran = resumed(path, inputs)
     assert ran == ["a-2", "a-4", "a-5"]
     assert names_in(path / "output.jsonl") == ["a-1", "a-3", "a-2", "a-4", "a-5"]
@@ -213,7 +215,7 @@ def test_zeros_in_the_middle(tmp_path: Path) -> None:
 def test_two_answers_the_first_is_kept(tmp_path: Path) -> None:
     path = begun(tmp_path / "run", encoded(answer("a-1", "first"), answer("a-1", "second")))
     with RunFolder.resume(path, MANIFEST, inputs=INPUTS) as folder:
-        (note,) = folder.notes
+        note, _ = folder.notes
         assert "output.jsonl:2: a second answer" in note
         assert folder.finish() == (1, 0, 4)
     assert read_strictly(path / "output.jsonl") == [answer("a-1", "first")]

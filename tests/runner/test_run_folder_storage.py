@@ -54,7 +54,7 @@ def test_a_limit_on_the_size_of_files(
             message = str(error)
     assert message == (
         f"{path}/output.jsonl: cannot be written: File too large; "
-        "what was written before is kept, resume when there is room"
+        "what was written before is kept, resume once it can be written again"
     )
     assert names_in(path / "output.jsonl") == NAMES[:kept]
     assert folder.counts == (kept, 0, 200 - kept)
