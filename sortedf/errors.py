@@ -52,6 +52,13 @@ class InputError(SortedfError):
         return _capped([str(fault) for fault in self.faults], self.total, "fault")
 
 
+class StorageError(InputError):
+    """A file of work that is under way can no longer be written: a full disk, a failing one.
+
+    What was written to it before is kept, whole lines only; the work can be resumed.
+    """
+
+
 class InvalidRequestError(SortedfError, ValueError):
     """A request (or the whole set of them) that breaks a rule of the model.
 

@@ -15,6 +15,8 @@ import numpy.typing as npt
 from sortedf.engine.run_series import Series, read_series
 from sortedf.engine.run_settings import settings_of
 from sortedf.engine.settings import EngineSettings
+from sortedf.engine.unfinished import META as META
+from sortedf.engine.unfinished import is_unfinished, open_records
 from sortedf.errors import Fault, InputError
 from sortedf.instances.json_values import BadLine, decode_object, shown, whole_number
 from sortedf.instances.reading import FaultLog
@@ -23,7 +25,7 @@ from sortedf.model import Instance
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
-META, REQUESTS, SERIES = "meta.json", "requests.jsonl", "timeseries.csv"
+REQUESTS, SERIES = "requests.jsonl", "timeseries.csv"
 
 STAMPS = ("queued_ts", "scheduled_ts", "first_token_ts", "last_token_ts")
 """Of one monotonic clock, in seconds, in the order in which they must come."""
@@ -95,6 +97,9 @@ class Run:
 def read_run(folder: str | Path, *, num_gpu_blocks: int | None = None) -> Run:
     """Read a run folder: ``meta.json``, ``requests.jsonl`` and, if it is there, ``timeseries.csv``.
 
+    Of a run that was cut short (``started_at`` without ``finished_at``) what it recorded is read,
+    a torn last line left out.
+
     Parameters
     ----------
     num_gpu_blocks
@@ -115,7 +120,7 @@ def read_run(folder: str | Path, *, num_gpu_blocks: int | None = None) -> Run:
         meta = decode_object(source.data)
     except BadLine as error:
         raise _fault(source.name, str(error)) from None
-    rows = _read_requests(open_source(path / REQUESTS))
+    rows = _read_requests(open_records(path / REQUESTS))
     stamps = np.array([row[3:] for row in rows]).T
     start = stamps[0].min()
     _check_whole(meta, len(rows), float(stamps.max() - start), source.name)
@@ -124,6 +129,8 @@ def read_run(folder: str | Path, *, num_gpu_blocks: int | None = None) -> Run:
     settings, blocks_known, notes = settings_of(
         meta, source.name, prompt, output, num_gpu_blocks=num_gpu_blocks
     )
+    if is_unfinished(meta):
+        notes = [*notes, "the run did not come to its end; what it recorded until then is read"]
     arrivals, admitted, first, last = stamps - start
     return Run(
         folder=str(folder),

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from sortedf.engine.unfinished import open_records
 from sortedf.instances.reading import FaultLog
-from sortedf.instances.source import open_source
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -50,7 +50,7 @@ def read_series(path: str | Path) -> Series | None:
         For a column that is missing, a value that is no number of 0 or more, or times that do not
         rise, each with its line.
     """
-    source = open_source(path)
+    source = open_records(path)
     lines = list(source.lines())
     log = FaultLog(source.name)
     if not lines:

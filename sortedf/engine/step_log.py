@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from sortedf.engine.unfinished import open_records
 from sortedf.errors import Fault, InputError
 from sortedf.instances.files import write_whole
 from sortedf.instances.reading import FaultLog
-from sortedf.instances.source import open_source
 from sortedf.kernels.step_terms import TERMS
 
 FloatArray = npt.NDArray[np.float64]
@@ -78,7 +78,7 @@ def read_step_log(path: str | Path) -> StepLog:
         For missing columns; for a value that is no number of 0 or more, a step that takes no time
         or is made of nothing, each with its line.
     """
-    source = open_source(path)
+    source = open_records(path)
     lines = list(source.lines())
     log = FaultLog(source.name)
     wanted = ("seconds", *COLUMNS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from run_folders import meta_of, replayed_run, rows_of, write_folder
 
 from sortedf.engine.run_folder import read_run
 from sortedf.engine.settings import VLLM_0_19, VLLM_0_32
+from sortedf.engine.step_log import COLUMNS, read_step_log
 from sortedf.errors import InputError
 
 Row = dict[str, Any]
@@ -236,3 +238,31 @@ def test_shared_runs(shared: Path) -> None:
     ample = read_run(folder / "RTXPRO6000-llama-3.1-8b")
     assert ample.settings.max_num_seqs == 128
     assert len(ample.notes) == 3
+
+
+def test_a_run_that_was_cut_short(tmp_path: Path, made: tuple[dict[str, Any], list[Row]]) -> None:
+    """What it recorded is read, without a torn last line: only where the run did not end."""
+    meta = {key: value for key, value in made[0].items() if key != "num_requests"}
+    meta["started_at"] = "2026-01-01T00:00:00Z"
+    series = ["t,running,waiting", "1,2,3", "2,3,40"]
+    folder = write_folder(tmp_path / "run", meta, made[1], series)
+    for name in ("requests.jsonl", "timeseries.csv"):
+        whole = (folder / name).read_bytes()
+        (folder / name).write_bytes(whole[: -2 if name == "timeseries.csv" else -20])
+    run = read_run(folder)
+    assert list(run.instance.ids) == [row["request_id"] for row in made[1][:-1]]
+    assert run.series is not None
+    assert run.series.waiting.tolist() == [3]
+    assert any("did not come to its end" in note for note in run.notes)
+    (folder / "meta.json").write_text(json.dumps(meta | {"finished_at": "2026-01-01T01:00:00Z"}))
+    with pytest.raises(InputError, match=rf"requests\.jsonl:{len(made[1])}: "):
+        read_run(folder)
+
+
+def test_a_step_log_that_was_cut_short(tmp_path: Path) -> None:
+    """A torn last number is not taken for a smaller one."""
+    header = ",".join(("seconds", *COLUMNS))
+    (tmp_path / "steps.csv").write_text(f"{header}\n0.1,5,0,0,15,25,25\n0.1,5,0,0,15,25,2")
+    assert len(read_step_log(tmp_path / "steps.csv").seconds) == 2
+    (tmp_path / "meta.json").write_text('{"started_at": "2026-01-01T00:00:00Z"}')
+    assert read_step_log(tmp_path / "steps.csv").work[:, -1].tolist() == [25]
