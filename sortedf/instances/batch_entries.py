@@ -54,11 +54,7 @@ class BatchEntries:
         try:
             value = decode_object(raw)
             named = custom_id(value)
-            # This counts against a line even when the earlier one is bad for another reason: which
-            # of the two was meant cannot be known.
-            if (earlier := self.line_of.setdefault(named, line)) != line:
-                text = f"repeats the custom_id {named!r} of line {earlier}"
-                raise BadLine(text, "duplicate_custom_id")
+            self._claim(named, line, "repeats the custom_id {name!r} of line {earlier}")
             name = named
             checked = check_line(value)
             return Entry(line, name, value, checked, self._sequences(line, name, checked))
@@ -74,7 +70,15 @@ class BatchEntries:
             raise BadLine(f"{count} sequences; a line may ask for {MOST_SEQUENCES}")
         names = [f"{name}#{k}" for k in range(count)]
         for sequence in names:
-            if (earlier := self.line_of.setdefault(sequence, line)) != line:
-                text = f"its sequence {sequence!r} has the custom_id of line {earlier}"
-                raise BadLine(text, "duplicate_custom_id")
+            self._claim(sequence, line, "its sequence {name!r} has the custom_id of line {earlier}")
         return names
+
+    def _claim(self, name: str, line: int, complaint: str) -> None:
+        """Take a name for a line.
+
+        It counts against a later line even when the earlier one is bad for another reason: which of
+        the two was meant cannot be known.
+        """
+        if (earlier := self.line_of.setdefault(name, line)) != line:
+            text = complaint.format(name=name, earlier=earlier)
+            raise BadLine(text, "duplicate_custom_id")
