@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json as json_library
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
@@ -14,15 +13,16 @@ import typer
 
 from sortedf.cli import options
 from sortedf.cli.console import Console
-from sortedf.cli.engine_options import Engine, StepTimes, read_step_times
+from sortedf.cli.engine_options import Engine, StepTimes
 from sortedf.cli.interrupt import Interrupt
 from sortedf.cli.run_options import Arguments, Serving, check_target
 from sortedf.cli.run_progress import RunProgress
-from sortedf.errors import EngineError, Fault, InputError, OptionError, VerificationError
+from sortedf.cli.run_setup import Setup, read_manifest
+from sortedf.errors import EngineError, Fault, OptionError
 
 if TYPE_CHECKING:
     from sortedf.engine import Calibration
-    from sortedf.instances import Plan, Source
+    from sortedf.instances import Plan
     from sortedf.runner.engines import Engine as StartedEngine
     from sortedf.runner.engines import Job
     from sortedf.runner.execute import Executed
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sortedf.runner.jobs import LineError, Work
     from sortedf.runner.start import EngineOptions
 
-SCHEMA, RESULT_SCHEMA = "sortedf.run/1", "sortedf.run_result/1"
+RESULT_SCHEMA = "sortedf.run_result/1"
 SOME_FAILED, INTERRUPTED = 7, 130
 
 
@@ -89,27 +89,25 @@ def run(
     if settings.policy is not None:
         raise OptionError("--policy follows from --handover in a run; leave it out")
     console = Console(quiet=quiet)
-    before = {} if resume is None else _manifest(resume)
+    before = {} if resume is None else read_manifest(resume)
     if resume is not None and plan is None:
         plan = str(Path(resume) / str(before.get("plan")))
     if plan is None:
         raise OptionError("PLAN is missing: a plan file (see sortedf solve -o)")
     if plan == batch == "-":
         raise OptionError("PLAN and BATCH cannot both be stdin")
-    run = _Run(
-        folder=str(output if resume is None else resume),
-        resume=resume is not None,
-        retry_failed=retry_failed,
+    setup = Setup(
         chosen=serving.remembered(before),
         settings=settings if settings.given() else Engine(**before.get("settings", {})),
         arguments=arguments.given() or before.get("engine_arguments", {}),
-        batch=batch if batch is not None else before.get("batch"),
-        steptime=steptime if steptime is not None else before.get("steptime"),
+        batch=before.get("batch") if batch is None else batch,
+        steptime=before.get("steptime") if steptime is None else steptime,
         pace=pace,
         before=before,
         console=console,
     )
-    code, document = run.go(plan)
+    folder = str(output if resume is None else resume)
+    code, document = _Run(setup, folder, retry_failed, console).go(plan)
     if json:
         console.json(document)
     else:
@@ -120,20 +118,13 @@ def run(
         raise typer.Exit(code)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class _Run:
-    """One call of the command, its options settled."""
+    """One start of a run."""
 
+    setup: Setup
     folder: str
-    resume: bool
     retry_failed: bool
-    chosen: dict[str, Any]
-    settings: Engine
-    arguments: dict[str, Any]
-    batch: str | None
-    steptime: str | None
-    pace: float | None
-    before: dict[str, Any]
     console: Console
 
     def go(self, path: str) -> tuple[int, dict[str, Any]]:
@@ -141,12 +132,14 @@ class _Run:
         from sortedf.runner.execute import write_errors
         from sortedf.runner.jobs import too_long
 
-        step_times = None if self.steptime is None else read_step_times(self.steptime)
-        plan, data = self._read_plan(path)
-        engine_options = self._engine_options(plan, step_times)
-        work = self._read_work(plan)
-        context = engine_options.settings.get("max_model_len")
-        work = self._leave_out(work, too_long(work.lines, context), told=len(work.errors))
+        setup = self.setup
+        step_times = setup.step_times()
+        plan, data = setup.read_plan(path)
+        engine_options = setup.engine_options(plan, step_times)
+        work = setup.read_work(plan)
+        context = setup.context()
+        work = work.without(too_long(work.lines, context))
+        self._list(work.errors)
         with ExitStack() as stack:
             folder = stack.enter_context(self._open(plan, path, data, work))
             for note in folder.notes:
@@ -155,8 +148,7 @@ class _Run:
             jobs = work.jobs(folder.status, context)
             done, prediction = None, None
             if jobs:
-                engine = self._start(engine_options, folder)
-                stack.enter_context(closing(engine))
+                engine = stack.enter_context(closing(self._start(engine_options, folder)))
                 work, jobs = self._check(plan, engine, work, folder)
             if jobs:
                 prediction = self._predict(jobs, step_times, engine, folder)
@@ -164,125 +156,25 @@ class _Run:
             counts = folder.finish()
         return self._end(counts, done), self._document(counts, done, prediction, folder)
 
-    def _read_plan(self, path: str) -> tuple[Plan, bytes]:
-        """Read and verify a plan; give its file as it is, too."""
-        from sortedf.instances import open_source, read_plan
-        from sortedf.solvers import check_plan
-
-        with self.console.status(f"reading {path}"):
-            source = open_source(path)
-            plan = read_plan(source)
-            check = check_plan(plan)
-        if not check.ok:
-            lines = [*check.mismatches, *map(str, check.report.violations)]
-            raise VerificationError(
-                [f"{plan.source}: {line}" for line in lines],
-                check.report.total + len(check.mismatches),
-            )
-        if any(plan.release):
-            self.console.note("the plan has releases; a run gives everything to the engine at once")
-        return plan, source.data if path == "-" else Path(path).read_bytes()
-
-    def _engine_options(self, plan: Plan, step_times: Calibration | None) -> EngineOptions:
-        from sortedf.engine import Calibration
-        from sortedf.runner.engines import Handover
-        from sortedf.runner.replayed import ONE_SECOND
-        from sortedf.runner.start import EngineOptions, check_engine, context_of, tokenizer_of
-
-        model, handover = self.chosen["model"], self.chosen["handover"]
-        if handover not in tuple(Handover):
-            raise OptionError(
-                f"--handover is {handover!r}; it must be one of {', '.join(Handover)}"
-            )
-        settings = self.settings.settings(step_times or Calibration(model=ONE_SECOND))
-        context = context_of(model)
-        if context is not None:
-            settings.setdefault("max_model_len", context)
-        chosen = EngineOptions(
-            model=model,
-            tokenizer=self.chosen["tokenizer"] or tokenizer_of(model),
-            handover=Handover(handover),
-            settings=settings,
-            engine_arguments=self.arguments,
-            kv_tokens=plan.kv_tokens,
-            block_size=plan.block_size,
-            step_time=None if step_times is None else step_times.model,
-            pace=self.pace,
-            seed=self.chosen["seed"],
-        )
-        check_engine(self.chosen["engine"], chosen)
-        return chosen
-
-    def _read_work(self, plan: Plan) -> Work:
-        """Read the batch, or make the requests of the plan alone."""
-        from sortedf.instances import open_source
-        from sortedf.runner import jobs
-        from sortedf.runner.start import tokenizer_of, vocabulary_of
-
-        model, replay = self.chosen["model"], self.chosen["engine"] == "replay"
-        if self.batch is None:
-            if not self.chosen["random_prompts"]:
-                if replay:
-                    return jobs.work_of_plan(plan, jobs.planned_prompt)
-                raise OptionError(
-                    "BATCH is missing: the batch file of the plan; --random-prompts runs prompts "
-                    "of the planned lengths"
-                )
-            vocabulary = vocabulary_of(model)
-            if vocabulary is None:
-                raise OptionError(
-                    "--random-prompts needs --model with a config.json that has vocab_size"
-                )
-            return jobs.work_of_plan(plan, jobs.random_prompts(self.chosen["seed"], vocabulary))
-        if self.chosen["random_prompts"]:
-            raise OptionError("--random-prompts stands for a BATCH; leave one of them out")
-        reading = jobs.Reading(
-            tokenizer=self.chosen["tokenizer"] or tokenizer_of(model),
-            models=() if self.chosen["any_model"] else self._names(),
-            may_estimate=replay,
-        )
-        with self.console.status(f"reading {self.batch}"):
-            return jobs.read_work(plan, _batch(open_source(self.batch)), reading, self.console.note)
-
-    def _names(self) -> list[str]:
-        """Give the names that bodies may call the model by."""
-        model = self.chosen["model"]
-        if names := self.chosen["served_model_name"]:
-            return list(names)
-        return [] if model is None else list(dict.fromkeys([model, Path(model).resolve().name]))
-
-    def _leave_out(self, work: Work, errors: Sequence[LineError], told: int = 0) -> Work:
-        """Take lines that cannot run out of the work, and list them, and ``told`` others."""
+    def _list(self, errors: Sequence[LineError]) -> None:
+        """Say which lines cannot run."""
         from sortedf.errors import SHOWN_FAULTS
 
-        work = work.without(errors)
-        new = work.errors[len(work.errors) - len(errors) - told :]
-        for error in new[:SHOWN_FAULTS]:
+        for error in sorted(errors, key=lambda error: error.line or 0)[:SHOWN_FAULTS]:
             name = "" if error.custom_id is None else f"{error.custom_id!r}: "
-            self.console.note(str(Fault(str(self.batch), error.line, name + error.message)))
-        if new:
-            more = len(new) - SHOWN_FAULTS
+            fault = Fault(str(self.setup.batch or self.folder), error.line, name + error.message)
+            self.console.note(str(fault))
+        if errors:
+            more = len(errors) - SHOWN_FAULTS
             rest = f" ({more:,} more)" if more > 0 else ""
-            noun = "request cannot" if len(new) == 1 else "requests cannot"
-            self.console.note(f"{len(new):,} {noun} run{rest}; an error record each")
-        return work
+            noun = "request cannot" if len(errors) == 1 else "requests cannot"
+            self.console.note(f"{len(errors):,} {noun} run{rest}; an error record each")
 
     def _open(self, plan: Plan, path: str, data: bytes, work: Work) -> RunFolder:
         from sortedf.runner.folder import RunFolder
 
-        manifest = {
-            "schema": SCHEMA,
-            "plan_sha256": hashlib.sha256(data).hexdigest(),
-            "instance_sha256": plan.instance_sha256,
-            **self.chosen,
-            "settings": self.settings.given(),
-            "engine_arguments": self.arguments,
-            # Where things lay and how they are timed changes no answer.
-            "batch": None if self.batch is None else str(Path(self.batch).resolve()),
-            "steptime": self.steptime,
-        }
-        if self.resume:
-            manifest |= {key: self.before.get(key) for key in ("batch", "steptime")}
+        manifest = self.setup.manifest(plan, data)
+        if self.setup.before:
             return RunFolder.resume(
                 self.folder, manifest, inputs=work.inputs, retry_failed=self.retry_failed
             )
@@ -294,7 +186,7 @@ class _Run:
     def _start(self, engine_options: EngineOptions, folder: RunFolder) -> StartedEngine:
         from sortedf.runner.start import start_engine
 
-        name = self.chosen["engine"]
+        name = self.setup.engine
         try:
             with self.console.status(f"starting {name}"):
                 return start_engine(name, engine_options, folder.attempt / "engine.log")
@@ -315,7 +207,8 @@ class _Run:
         errors = too_long(work.lines, context)
         jobs = work.without(errors).jobs(folder.status, context)
         errors += refused_lines(engine, work.lines, jobs)
-        work = self._leave_out(work, errors)
+        work = work.without(errors)
+        self._list(errors)
         write_errors(folder, errors)
         return work, work.jobs(folder.status, context) if errors else jobs
 
@@ -334,7 +227,7 @@ class _Run:
 
         with self.console.status("replaying the plan on the engine"):
             document = prediction_document(predict_jobs(jobs, step_times, engine.settings), jobs)
-        document |= {"steptime_file": self.steptime, "steptime": step_times.to_dict()}
+        document |= {"steptime_file": self.setup.steptime, "steptime": step_times.to_dict()}
         text = json_library.dumps(document, allow_nan=False)
         write_whole(folder.attempt / "prediction.json", [text.encode()])
         self.console.note(
@@ -366,8 +259,8 @@ class _Run:
                 work,
                 jobs,
                 folder,
-                model=(self._names() or ["replay"])[0],
-                meta={"handover": self.chosen["handover"], "engine": self.chosen["engine"]},
+                model=(self.setup.names() or ["replay"])[0],
+                meta={"handover": self.setup.chosen["handover"], "engine": self.setup.engine},
                 progress=progress,
                 stop=lambda: interrupt.pressed,
             )
@@ -407,8 +300,8 @@ class _Run:
             "version": __version__,
             "folder": self.folder,
             "attempt": folder.attempt.name,
-            "engine": self.chosen["engine"],
-            "handover": self.chosen["handover"],
+            "engine": self.setup.engine,
+            "handover": self.setup.chosen["handover"],
             "interrupted": done is not None and done.interrupted,
             "died": None if done is None or done.died is None else str(done.died),
             **counts._asdict(),
@@ -416,30 +309,3 @@ class _Run:
             "realized": realized,
             "predicted": None if prediction is None else {key: prediction[key] for key in figures},
         }
-
-
-def _manifest(folder: str) -> dict[str, Any]:
-    """Read what a run was begun with."""
-    from sortedf.instances import open_source
-    from sortedf.instances.json_values import BadLine, decode_object
-
-    path = Path(folder) / "manifest.json"
-    if not path.is_file():
-        raise InputError([Fault(folder, None, "no run was begun here: it has no manifest.json")])
-    try:
-        manifest = decode_object(open_source(path).data)
-    except BadLine as error:
-        raise InputError([Fault(str(path), None, str(error))]) from None
-    if manifest.get("schema") != SCHEMA:
-        raise InputError([Fault(str(path), None, f"not a {SCHEMA} document")])
-    return manifest
-
-
-def _batch(source: Source) -> Source:
-    """Refuse what is clearly no batch file."""
-    from sortedf.errors import InputError
-    from sortedf.instances.json_text import schema_of
-
-    if (schema := schema_of(source)) is not None:
-        raise InputError([Fault(source.name, None, f"no batch file but a {schema} document")])
-    return source

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from bisect import bisect_left
 from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -103,10 +102,6 @@ class RunProgress:
             return elapsed * max(0, self._tokens - tokens) / max(1, tokens)
         so_far = self._predicted[min(jobs, len(self._predicted)) - 1]
         return (self._predicted[-1] - so_far) * elapsed / max(so_far, 1e-9)
-
-    def expected(self, elapsed: float) -> int:
-        """How many sequences the prediction has done by now."""
-        return bisect_left(self._predicted, elapsed)
 
 
 def _clock(seconds: float) -> str:

@@ -25,13 +25,9 @@ FIGURES = {
 
 def run(document: Mapping[str, Any]) -> RenderableType:
     """Show a run, from the document of ``sortedf run --json``."""
-    pairs = [
-        (name.replace("_", " "), f"{document[name]:,}")
-        for name in ("answered", "failed", "not_run")
-    ]
-    counts = facts(
-        f"{document['folder']}: {document['engine']}, handover {document['handover']}", pairs
-    )
+    names = ("engine", "handover", "answered", "failed", "not_run")
+    pairs = [(name.replace("_", " "), _told(document[name])) for name in names]
+    counts = facts(document["folder"], pairs)
     realized, predicted = document["realized"], document["predicted"]
     if not realized:
         return counts
@@ -44,6 +40,10 @@ def run(document: Mapping[str, Any]) -> RenderableType:
             row += [_figure(key, predicted[key]), _error(realized[key], predicted[key])]
         table.add_row(*row)
     return Group(counts, table)
+
+
+def _told(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _figure(key: str, value: float) -> str:

@@ -62,6 +62,8 @@ def refused(line: Line, refusal: Refusal, status: int | None) -> LineError:
 def error_line(error: LineError) -> dict[str, Any]:
     """Give the line of output of a request that failed."""
     told: dict[str, Any] = {"code": error.code, "message": error.message}
+    if error.custom_id is None:
+        told["message"] = f"line {error.line}: {error.message}"
     if error.line is not None:
         told["line"] = error.line
     response = None

@@ -7,13 +7,13 @@ honoured here, and the line is refused by its name; or it is unknown, and noted.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from sortedf.instances.batch_line import BatchLine
 from sortedf.instances.json_values import BadLine, flag, shown, whole_number
+from sortedf.runner.structured import structured_outputs
 
 MOST_LOGPROBS = 20
 """Most alternatives a token, vLLM's default of ``max_logprobs``."""
@@ -90,7 +90,7 @@ def sampling_of(checked: BatchLine) -> Sampling:
     logprobs = _logprobs(body, chat)
     if logprobs is not None:
         parameters["logprobs"] = logprobs
-    structured = _structured(body)
+    structured = structured_outputs(body)
     if structured is not None:
         parameters["structured_outputs"] = structured
     limit = checked.output_limit
@@ -320,68 +320,3 @@ def _logprobs(body: Mapping[str, Any], chat: bool) -> int | None:
     if number and not wanted:
         raise BadLine("top_logprobs needs logprobs true")
     return number if wanted else None
-
-
-_CONSTRAINTS: dict[str, type | tuple[type, ...]] = {
-    "json": (str, dict),
-    "regex": str,
-    "choice": list,
-    "grammar": str,
-    "json_object": bool,
-    "structural_tag": str,
-}
-_CONSTRAINT_SETTINGS: dict[str, type | tuple[type, ...]] = {
-    "disable_any_whitespace": bool,
-    "disable_additional_properties": bool,
-    "whitespace_pattern": str,
-}
-
-
-def _structured(body: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Read what constrains the form of an answer: ``structured_outputs``, ``response_format``."""
-    given = body.get("structured_outputs")
-    found: dict[str, Any] = {}
-    if given is not None:
-        if not isinstance(given, dict):
-            raise BadLine(f"structured_outputs is {shown(given)}, not an object")
-        kinds = _CONSTRAINTS | _CONSTRAINT_SETTINGS
-        for name, value in given.items():
-            if name not in kinds:
-                raise BadLine(f"structured_outputs has no key {shown(name)}")
-            if value is None:
-                continue
-            if not isinstance(value, kinds[name]):
-                raise BadLine(f"structured_outputs.{name} is {shown(value)}")
-            found[name] = value
-        choice = found.get("choice", [""])
-        if not choice or not all(isinstance(text, str) for text in choice):
-            raise BadLine("structured_outputs.choice must be a list of texts, at least one")
-    found |= _format(body.get("response_format"))
-    constraints = [name for name in found if name in _CONSTRAINTS]
-    if len(constraints) > 1:
-        raise BadLine(f"structured outputs by {' and '.join(constraints)}; one is taken")
-    if given is not None and not constraints:
-        raise BadLine(f"structured_outputs has none of {', '.join(_CONSTRAINTS)}")
-    return found or None
-
-
-def _format(given: Any) -> dict[str, Any]:
-    if given is None:
-        return {}
-    kind = given.get("type") if isinstance(given, dict) else None
-    if kind == "text":
-        return {}
-    if kind == "json_object":
-        return {"json_object": True}
-    if kind == "json_schema":
-        inner = given.get("json_schema")
-        schema = inner.get("schema") if isinstance(inner, dict) else None
-        if not isinstance(schema, dict):
-            raise BadLine(f"response_format.json_schema.schema is {shown(schema)}, not an object")
-        return {"json": schema}
-    if kind == "structural_tag":
-        return {"structural_tag": json.dumps(given)}
-    what = shown(kind) if isinstance(given, dict) else shown(given)
-    raise BadLine(
-        f"response_format is {what}; its type is text, json_object, json_schema or structural_tag"
-    )
