@@ -222,6 +222,9 @@ class _Run:
         """Predict the run and put that into its folder before it begins."""
         if step_times is None:
             return None
+        if self.setup.chosen["handover"] == "chunks":
+            self.console.note("no prediction: the replay does not know when chunks are handed over")
+            return None
         from sortedf.instances.files import write_whole
         from sortedf.runner.predicted import predict_jobs, prediction_document
 
@@ -293,8 +296,9 @@ class _Run:
     ) -> dict[str, Any]:
         from sortedf import __version__
 
-        realized = {} if done is None else done.figures()
-        figures = [key for key in realized if prediction is not None and key in prediction]
+        predicted = None
+        if done is not None and prediction is not None:
+            predicted = done.predicted_figures(prediction)
         return {
             "schema": RESULT_SCHEMA,
             "version": __version__,
@@ -306,6 +310,6 @@ class _Run:
             "died": None if done is None or done.died is None else str(done.died),
             **counts._asdict(),
             "sequences": 0 if done is None else len(done.answers),
-            "realized": realized,
-            "predicted": None if prediction is None else {key: prediction[key] for key in figures},
+            "realized": {} if done is None else done.figures(),
+            "predicted": predicted,
         }

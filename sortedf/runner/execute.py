@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from sortedf.engine.prediction import summary
 from sortedf.engine.step_log import STEPS_FILE
@@ -60,19 +61,32 @@ class Executed:
         """
         if not self.answers:
             return {}
-        first, last = (
-            np.array([answer[k] for answer in self.answers]) - self.began for k in (1, 2)
-        )
-        return {
-            "total_latency_seconds": float(last.sum()),
-            **{
-                f"{figure}_{measure}_seconds": value
-                for measure, times in (("latency", last), ("ttft", first))
-                for figure, value in summary(times).items()
-            },
-            "makespan_seconds": float(last.max()),
-            "preemptions": sum(answer[3] for answer in self.answers),
-        }
+        first, last = (np.array([row[k] for row in self.answers]) - self.began for k in (1, 2))
+        return _figures(first, last, sum(row[3] for row in self.answers))
+
+    def predicted_figures(self, prediction: Mapping[str, Any]) -> dict[str, float | int]:
+        """Give the same of what was predicted of the jobs that were answered."""
+        by_name = {request["id"]: request for request in prediction["requests"]}
+        rows = [by_name[name] for name, *_ in self.answers]
+        if not rows:
+            return {}
+        first, last = (np.array([row[k] for row in rows]) for k in ("first_token", "completion"))
+        return _figures(first, last, sum(row["preemptions"] for row in rows))
+
+
+def _figures(
+    first: npt.NDArray[np.float64], last: npt.NDArray[np.float64], preemptions: int
+) -> dict[str, float | int]:
+    return {
+        "total_latency_seconds": float(last.sum()),
+        **{
+            f"{figure}_{measure}_seconds": value
+            for measure, times in (("latency", last), ("ttft", first))
+            for figure, value in summary(times).items()
+        },
+        "makespan_seconds": float(last.max()),
+        "preemptions": preemptions,
+    }
 
 
 def refused_lines(

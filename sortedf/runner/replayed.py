@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,9 @@ POLICIES = {
     Handover.ORDER: Policy.FCFS,
     Handover.CHUNKS: Policy.FCFS,
 }
+
+STATE = ("begin", "running", "waiting", "kv_use", "preempted")
+"""Columns of a step log of a run beside those of :mod:`sortedf.engine.step_log`."""
 
 LOGGED_TOKENS = 20_000_000
 """Most output tokens of a replay whose steps are logged, at 24 bytes each."""
@@ -151,15 +155,24 @@ class ReplayEngine:
         wall, clock = time.time(), time.monotonic()
         log = sum(job.output_tokens for job in jobs) <= LOGGED_TOKENS
         begin = 0.0
-        for number, chunk in enumerate(self._chunks(jobs)):
-            part = _Part(chunk, replay_jobs(chunk, self._settings, self._step_time, log=log), begin)
+        with ExitStack() as stack:
+            file = None
             if steps is not None and log:
-                self._write_steps(part, steps, first=number == 0)
-            for answers, end in self._answers(part, wall):
-                yield from self._wait(clock, end)
-                self._look(part, end)
-                yield answers
-            begin = part.end
+                file = stack.enter_context(steps.open("w"))
+                file.write(",".join(("seconds", *COLUMNS, *STATE)) + "\n")
+            for chunk in self._chunks(jobs):
+                replayed = replay_jobs(chunk, self._settings, self._step_time, log=log)
+                part = _Part(chunk, replayed, begin)
+                seen = 0
+                for answers, moment in self._answers(part, wall):
+                    yield from self._wait(clock, begin + moment)
+                    now = self._look(part, moment)
+                    if file is not None:
+                        file.writelines(self._step_rows(part, seen, now))
+                        file.flush()
+                    seen = now
+                    yield answers
+                begin = part.end
 
     def load(self) -> Load:
         """Say what the replay says of now."""
@@ -188,13 +201,13 @@ class ReplayEngine:
             yield chunk
 
     def _answers(self, part: _Part, wall: float) -> Iterator[tuple[list[Answer], float]]:
-        """Answers of each step that ends some, and its end."""
+        """Answers of each step that ends some, and its end in seconds of the part."""
         replayed = part.replayed
         order = np.lexsort((np.arange(len(part.jobs)), replayed.completion_step))
         last = np.flatnonzero(np.diff(replayed.completion_step[order])) + 1
         for places in np.split(order, last):
             answers = [self._answer(part, place, wall) for place in places.tolist()]
-            yield answers, answers[0].times.last_token
+            yield answers, float(replayed.completion[places[0]])
 
     def _answer(self, part: _Part, place: int, wall: float) -> Answer:
         job, replayed = part.jobs[place], part.replayed
@@ -228,12 +241,12 @@ class ReplayEngine:
             if left > TICK:
                 yield ()
 
-    def _look(self, part: _Part, now: float) -> None:
-        """Note the state of the engine by the end of a step."""
+    def _look(self, part: _Part, moment: float) -> int:
+        """Note the state of the engine by the end of a step, and count the steps of the part."""
         log = part.replayed.log
         if log is None:
-            return
-        step = int(np.searchsorted(log.end, now - part.begin))
+            return 0
+        step = int(np.searchsorted(log.end, moment))
         self._load = Load(
             running=int(log.running[step]),
             waiting=int(log.waiting[step]),
@@ -241,22 +254,19 @@ class ReplayEngine:
             steps=step + 1,
             preemptions=int(log.evictions[step + 1]),
         )
+        return step + 1
 
-    def _write_steps(self, part: _Part, path: Path, *, first: bool) -> None:
+    def _step_rows(self, part: _Part, first: int, end: int) -> Iterator[str]:
+        """Write steps ``first .. end - 1`` of a part as lines of a step log."""
         log = part.replayed.log
         assert log is not None
-        with path.open("w" if first else "a") as file:
-            if first:
-                file.write(",".join(("seconds", *COLUMNS, *STATE)) + "\n")
-            preempted = np.diff(log.evictions)
-            kv_use = log.used / self._settings.usable_blocks
-            columns = (log.begin + part.begin, log.running, log.waiting, kv_use, preempted)
-            states = zip(*(column.tolist() for column in columns), strict=True)
-            seconds = (log.end - log.begin).tolist()
-            for lasted, work, state in zip(seconds, log.work.tolist(), states, strict=True):
-                row = [repr(lasted), *(f"{term:.17g}" for term in work[1:]), *map(str, state)]
-                file.write(",".join(row) + "\n")
-
-
-STATE = ("begin", "running", "waiting", "kv_use", "preempted")
-"""Columns of a step log of a run beside those of :mod:`sortedf.engine.step_log`."""
+        steps = slice(first, end)
+        begin, running, waiting = log.begin[steps], log.running[steps], log.waiting[steps]
+        kv_use = log.used[steps] / self._settings.usable_blocks
+        preempted = np.diff(log.evictions[first : end + 1])
+        columns = (begin + part.begin, running, waiting, kv_use, preempted)
+        states = zip(*(column.tolist() for column in columns), strict=True)
+        seconds = (log.end[steps] - begin).tolist()
+        for lasted, work, state in zip(seconds, log.work[steps].tolist(), states, strict=True):
+            row = [repr(lasted), *(f"{term:.17g}" for term in work[1:]), *map(str, state)]
+            yield ",".join(row) + "\n"
