@@ -110,7 +110,7 @@ class FakeEngine:
                 "stop_reason": None,
                 "logprobs": None,
             }
-            yield [Answer(job=job, times=times, **(told | self.answer(job)))]
+            yield [Answer(job=job, times=times, **{**told, **self.answer(job)})]
         self.given_up = False
 
     def load(self) -> Load:

@@ -66,7 +66,8 @@ def test_every_job_is_answered_in_order_of_completion(
 def test_it_does_what_predict_says(tmp_path: Path) -> None:
     generator = np.random.default_rng(1)
     rows = list(zip(generator.integers(1, 200, 60), generator.integers(1, 80, 60), strict=True))
-    instance = sortedf.Instance(*zip(*rows, strict=True), 2048)
+    prompts, outputs = zip(*rows, strict=True)
+    instance = sortedf.Instance(prompts, outputs, 2048)
     result = sortedf.solve(instance, solver="svf", bound=False)
     order = np.argsort(result.schedule.starts, kind="stable").tolist()
     by_index = jobs_of([(int(prompt), int(output)) for prompt, output in rows])

@@ -35,12 +35,14 @@ def refusal(entry: dict[str, Any]) -> str:
 
 def test_what_is_not_asked_for_is_left_to_the_engine() -> None:
     assert sampled(chat()) == Sampling({}, 8, Form(chat=True))
-    nulls = dict.fromkeys(("temperature", "top_p", "seed", "stop", "logit_bias", "logprobs"))
+    nulls: dict[str, Any] = dict.fromkeys(
+        ("temperature", "top_p", "seed", "stop", "logit_bias", "logprobs")
+    )
     assert sampled(completion(**nulls)) == Sampling({}, 8, Form(chat=False))
 
 
 def test_every_way_to_sample() -> None:
-    asked = {
+    asked: dict[str, Any] = {
         "temperature": 0.7,
         "top_p": 0.9,
         "top_k": 40,
@@ -117,7 +119,13 @@ def test_what_cannot_be_honoured_is_refused_by_name(body: dict[str, Any]) -> Non
 
 
 def test_what_changes_nothing_is_taken() -> None:
-    body = {"user": "u", "metadata": {"a": "b"}, "stream": False, "suffix": None, "store": True}
+    body: dict[str, Any] = {
+        "user": "u",
+        "metadata": {"a": "b"},
+        "stream": False,
+        "suffix": None,
+        "store": True,
+    }
     assert sampled(chat(**body)) == sampled(chat())
 
 
@@ -168,6 +176,7 @@ def test_structured_outputs() -> None:
     assert of(response_format={"type": "json_object"}) == {"json_object": True}
     assert of(response_format=named) == {"json": schema}
     assert of(structured_outputs={"choice": ["a", "b"]}) == {"choice": ["a", "b"]}
+    bad: dict[str, Any]
     for bad in (
         {"response_format": "json"},
         {"response_format": {"type": "xml"}},
