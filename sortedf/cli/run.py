@@ -223,7 +223,7 @@ class _Run:
         if step_times is None:
             return None
         if self.setup.chosen["handover"] == "chunks":
-            self.console.note("no prediction: the replay does not know when chunks are handed over")
+            self.console.note("no prediction: chunks are handed over by when answers end")
             return None
         from sortedf.instances.files import write_whole
         from sortedf.runner.predicted import predict_jobs, prediction_document

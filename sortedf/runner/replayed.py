@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +28,8 @@ POLICIES = {
     Handover.PLANNED: Policy.PLANNED,
     Handover.PRIORITY: Policy.PRIORITY,
     Handover.ORDER: Policy.FCFS,
-    Handover.CHUNKS: Policy.FCFS,
 }
+"""What a handover makes of the engine's policy. Chunks depend on when answers end."""
 
 STATE = ("begin", "running", "waiting", "kv_use", "preempted")
 """Columns of a step log of a run beside those of :mod:`sortedf.engine.step_log`."""
@@ -60,19 +59,6 @@ def replay_jobs(
     return Replay(instance, settings, priorities=places).run(step_time, log=log)
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Jobs that the engine is given at a time, replayed from ``begin`` (seconds) on."""
-
-    jobs: Sequence[Job]
-    replayed: Replayed
-    begin: float
-
-    @property
-    def end(self) -> float:
-        return self.begin + self.replayed.makespan
-
-
 class ReplayEngine:
     """The replay behind the interface of engines."""
 
@@ -81,12 +67,10 @@ class ReplayEngine:
         settings: EngineSettings,
         step_time: StepTimeModel | None = None,
         *,
-        handover: Handover = Handover.PLANNED,
         pace: float | None = None,
     ) -> None:
         self._settings = settings
         self._step_time = ONE_SECOND if step_time is None else step_time
-        self._handover = handover
         self._pace = pace
         self._load = Load(0, 0, 0.0, 0, 0)
 
@@ -101,7 +85,7 @@ class ReplayEngine:
             settings = EngineSettings(**given)
         else:
             settings = EngineSettings.for_budget(options.kv_tokens, **given)
-        return cls(settings, options.step_time, handover=options.handover, pace=options.pace)
+        return cls(settings, options.step_time, pace=options.pace)
 
     @property
     def settings(self) -> EngineSettings:
@@ -152,27 +136,25 @@ class ReplayEngine:
         self, jobs: Sequence[Job], *, steps: Path | None = None
     ) -> Iterator[Sequence[Outcome]]:
         """Answer jobs in the order in which the replay ends them, a step at a time."""
+        if not jobs:
+            return
         wall, clock = time.time(), time.monotonic()
         log = sum(job.output_tokens for job in jobs) <= LOGGED_TOKENS
-        begin = 0.0
+        replayed = replay_jobs(jobs, self._settings, self._step_time, log=log)
         with ExitStack() as stack:
             file = None
             if steps is not None and log:
                 file = stack.enter_context(steps.open("w"))
                 file.write(",".join(("seconds", *COLUMNS, *STATE)) + "\n")
-            for chunk in self._chunks(jobs):
-                replayed = replay_jobs(chunk, self._settings, self._step_time, log=log)
-                part = _Part(chunk, replayed, begin)
-                seen = 0
-                for answers, moment in self._answers(part, wall):
-                    yield from self._wait(clock, begin + moment)
-                    now = self._look(part, moment)
-                    if file is not None:
-                        file.writelines(self._step_rows(part, seen, now))
-                        file.flush()
-                    seen = now
-                    yield answers
-                begin = part.end
+            seen = 0
+            for answers, moment in _answers(jobs, replayed, wall):
+                yield from self._wait(clock + moment / self._pace if self._pace else clock)
+                now = self._look(replayed, moment)
+                if file is not None:
+                    file.writelines(self._step_rows(replayed, seen, now))
+                    file.flush()
+                seen = now
+                yield answers
 
     def load(self) -> Load:
         """Say what the replay says of now."""
@@ -181,69 +163,16 @@ class ReplayEngine:
     def close(self) -> None:
         """Nothing was started."""
 
-    def _chunks(self, jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
-        """Split jobs into those that are given at a time: as many as fit to the end, or all."""
-        if self._handover != Handover.CHUNKS:
-            if jobs:
-                yield jobs
-            return
-        block, free = self._settings.block_size, self._settings.usable_blocks
-        chunk: list[Job] = []
-        held = 0
-        for job in jobs:
-            blocks = -(-(len(job.prompt) + job.output_tokens) // block)
-            if chunk and held + blocks > free:
-                yield chunk
-                chunk, held = [], 0
-            chunk.append(job)
-            held += blocks
-        if chunk:
-            yield chunk
-
-    def _answers(self, part: _Part, wall: float) -> Iterator[tuple[list[Answer], float]]:
-        """Answers of each step that ends some, and its end in seconds of the part."""
-        replayed = part.replayed
-        order = np.lexsort((np.arange(len(part.jobs)), replayed.completion_step))
-        last = np.flatnonzero(np.diff(replayed.completion_step[order])) + 1
-        for places in np.split(order, last):
-            answers = [self._answer(part, place, wall) for place in places.tolist()]
-            yield answers, float(replayed.completion[places[0]])
-
-    def _answer(self, part: _Part, place: int, wall: float) -> Answer:
-        job, replayed = part.jobs[place], part.replayed
-        moments = (replayed.arrivals, replayed.admitted, replayed.first_token, replayed.completion)
-        queued, admitted, first, last = (part.begin + float(times[place]) for times in moments)
-        ended = job.output_tokens < job.sampling["max_tokens"]
-        return Answer(
-            job=job,
-            text="",
-            token_ids=(),
-            finish_reason="stop" if ended else "length",
-            stop_reason=None,
-            logprobs=None,
-            times=Times(
-                arrival=wall + queued,
-                queued=queued,
-                admitted=admitted,
-                first_token=first,
-                last_token=last,
-                preemptions=int(replayed.preemptions[place]),
-            ),
-            counted=job.output_tokens,
-        )
-
-    def _wait(self, clock: float, end: float) -> Iterator[Sequence[Outcome]]:
-        """Wait until a moment of the replay has come, with a sign of life now and then."""
-        if self._pace is None:
-            return
-        while (left := clock + end / self._pace - time.monotonic()) > 0:
+    def _wait(self, until: float) -> Iterator[Sequence[Outcome]]:
+        """Wait for a moment of the clock, with a sign of life now and then."""
+        while (left := until - time.monotonic()) > 0:
             time.sleep(min(left, TICK))
             if left > TICK:
                 yield ()
 
-    def _look(self, part: _Part, moment: float) -> int:
-        """Note the state of the engine by the end of a step, and count the steps of the part."""
-        log = part.replayed.log
+    def _look(self, replayed: Replayed, moment: float) -> int:
+        """Note the state of the engine by the end of a step, and count the steps until then."""
+        log = replayed.log
         if log is None:
             return 0
         step = int(np.searchsorted(log.end, moment))
@@ -256,17 +185,44 @@ class ReplayEngine:
         )
         return step + 1
 
-    def _step_rows(self, part: _Part, first: int, end: int) -> Iterator[str]:
-        """Write steps ``first .. end - 1`` of a part as lines of a step log."""
-        log = part.replayed.log
+    def _step_rows(self, replayed: Replayed, first: int, end: int) -> Iterator[str]:
+        """Give steps ``first .. end - 1`` as lines of a step log."""
+        log = replayed.log
         assert log is not None
         steps = slice(first, end)
         begin, running, waiting = log.begin[steps], log.running[steps], log.waiting[steps]
         kv_use = log.used[steps] / self._settings.usable_blocks
         preempted = np.diff(log.evictions[first : end + 1])
-        columns = (begin + part.begin, running, waiting, kv_use, preempted)
+        columns = (begin, running, waiting, kv_use, preempted)
         states = zip(*(column.tolist() for column in columns), strict=True)
         seconds = (log.end[steps] - begin).tolist()
         for lasted, work, state in zip(seconds, log.work[steps].tolist(), states, strict=True):
             row = [repr(lasted), *(f"{term:.17g}" for term in work[1:]), *map(str, state)]
             yield ",".join(row) + "\n"
+
+
+def _answers(
+    jobs: Sequence[Job], replayed: Replayed, wall: float
+) -> Iterator[tuple[list[Answer], float]]:
+    """Answers of each step that ends some, and the second at which it ends."""
+    order = np.lexsort((np.arange(len(jobs)), replayed.completion_step))
+    last = np.flatnonzero(np.diff(replayed.completion_step[order])) + 1
+    for places in np.split(order, last):
+        answers = [_answer(jobs[place], replayed, place, wall) for place in places.tolist()]
+        yield answers, answers[0].times.last_token
+
+
+def _answer(job: Job, replayed: Replayed, place: int, wall: float) -> Answer:
+    moments = (replayed.arrivals, replayed.admitted, replayed.first_token, replayed.completion)
+    queued, admitted, first, last = (float(times[place]) for times in moments)
+    ended = job.output_tokens < job.sampling["max_tokens"]
+    return Answer(
+        job=job,
+        text="",
+        token_ids=(),
+        finish_reason="stop" if ended else "length",
+        stop_reason=None,
+        logprobs=None,
+        times=Times(wall + queued, queued, admitted, first, last, int(replayed.preemptions[place])),
+        counted=job.output_tokens,
+    )

@@ -110,6 +110,11 @@ def check_engine(name: str, options: EngineOptions) -> None:
     if name == "replay":
         for argument in options.engine_arguments:
             raise OptionError(f"--{argument.replace('_', '-')} is of a real engine, not of replay")
+        if options.handover == Handover.CHUNKS:
+            raise OptionError(
+                "--handover chunks is not replayed, as it hands over by when answers end; "
+                "planned keeps the same room"
+            )
         return
     if options.model is None:
         raise OptionError(f"--engine {name} needs --model, the folder of the model")

@@ -196,6 +196,7 @@ def test_the_engines_memory_is_held_against_the_plans(
         (("PLAN", "-o", "new", "--engine", "tgi"), 2, "replay, vllm"),
         (("PLAN", "-o", "new", "--engine", "vllm"), 2, "--model"),
         (("PLAN", "-o", "new", "--handover", "mail"), 2, "planned, priority"),
+        (("PLAN", "-o", "new", "--handover", "chunks"), 2, "not replayed"),
         (("PLAN", "-o", "new", "--policy", "fcfs"), 2, "--handover"),
         (("PLAN", "-o", "new", "--pace", "0"), 2, "--pace"),
         (("PLAN", "-o", "new", "--dtype", "half"), 2, "--dtype"),

@@ -44,14 +44,14 @@ def executed(engine: Engine, jobs: Sequence[Job], **given: Any) -> list[Answer]:
 ROWS = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 30)), min_size=1, max_size=12)
 
 
-@given(ROWS, st.sampled_from(list(Handover)))
+@given(ROWS, st.sampled_from(list(POLICIES)))
 @settings(deadline=None)
 def test_every_job_is_answered_in_order_of_completion(
     rows: list[tuple[int, int]], handover: Handover
 ) -> None:
     settings = EngineSettings(num_gpu_blocks=8, policy=POLICIES[handover])
     jobs = jobs_of(rows)
-    answers = executed(ReplayEngine(settings, MODEL, handover=handover), jobs)
+    answers = executed(ReplayEngine(settings, MODEL), jobs)
     assert sorted(answer.job.index for answer in answers) == list(range(len(jobs)))
     ends = [answer.times.last_token for answer in answers]
     assert ends == sorted(ends)
@@ -79,16 +79,6 @@ def test_it_does_what_predict_says(tmp_path: Path) -> None:
         k = answer.job.index
         assert answer.times.admitted == found.admitted[k]
         assert answer.times.last_token == found.completion[k]
-
-
-def test_chunks_are_given_when_the_ones_before_have_ended() -> None:
-    jobs = jobs_of([(60, 20)] * 5)  # 5 blocks each
-    settings = EngineSettings(num_gpu_blocks=11)
-    answers = executed(ReplayEngine(settings, MODEL, handover=Handover.CHUNKS), jobs)
-    queued = [answer.times.queued for answer in answers]
-    ends = [answer.times.last_token for answer in answers]
-    assert queued == [0, 0, ends[1], ends[1], ends[3]]
-    assert all(answer.times.preemptions == 0 for answer in answers)
 
 
 def test_the_step_log_goes_as_far_as_the_run(tmp_path: Path) -> None:
