@@ -104,6 +104,10 @@ class InfeasibleError(SortedfError):
         return _capped(lines, len(self.oversized), "oversized request")
 
 
+class BudgetError(SortedfError):
+    """A plan for more KV cache than the engine has."""
+
+
 class VerificationError(SortedfError):
     """A schedule that the independent verifier does not accept.
 

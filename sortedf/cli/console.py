@@ -33,6 +33,10 @@ class Console:
         if not self.quiet:
             print(text, file=sys.stderr)
 
+    def error(self, text: str) -> None:
+        """Tell the user on stderr what went wrong, one line, quiet or not."""
+        print(text, file=sys.stderr)
+
     def json(self, document: Any) -> None:
         """Print the one JSON document of the command on stdout."""
         # ASCII alone, so that it can be written whatever the encoding of stdout is.

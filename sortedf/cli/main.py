@@ -25,6 +25,9 @@ from sortedf.cli import (
     validate,
     verify,
 )
+from sortedf.cli import (
+    run as run_plan,
+)
 
 app = typer.Typer(
     name="sortedf",
@@ -43,6 +46,7 @@ for command in (
     generate.generate,
     calibrate.calibrate,
     predict.predict,
+    run_plan.run,
     validate.validate,
 ):
     app.command()(command)
@@ -55,7 +59,9 @@ EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
     (errors.InputError, 3),
     (errors.InvalidRequestError, 3),
     (errors.InfeasibleError, 4),
+    (errors.BudgetError, 4),
     (errors.VerificationError, 6),
+    (errors.EngineError, 1),
     (KeyboardInterrupt, INTERRUPTED),
     (typer.Abort, INTERRUPTED),
 )

@@ -35,6 +35,7 @@ def predict(
         raise OptionError(
             "--steptime is missing: a file of step times (see sortedf calibrate) or a packaged set"
         )
+    from sortedf.engine.prediction import details
     from sortedf.instances import read_plan
     from sortedf.solvers import check_plan
 
@@ -53,7 +54,7 @@ def predict(
     prediction, figures = in_seconds(read, steptime, step_times, settings, console, log=True)
     document = _document(read, prediction) | figures
     if json:
-        console.json(document | _each(read, prediction))
+        console.json(document | details(prediction, read.instance().ids))
     else:
         from sortedf.report import engine_tables
 
@@ -73,34 +74,4 @@ def _document(plan: Plan, prediction: Prediction) -> dict[str, Any]:
         "instance_sha256": plan.instance_sha256,
         "peak_kv_use": float(series.kv_use.max()),
         "peak_running": int(series.running.max()),
-    }
-
-
-def _each(plan: Plan, prediction: Prediction) -> dict[str, Any]:
-    """Tell each request and each step."""
-    replayed, series = prediction.replayed, prediction.series()
-    columns = {
-        "id": plan.instance().ids,
-        "arrival": replayed.arrivals.tolist(),
-        "first_token": replayed.first_token.tolist(),
-        "completion": replayed.completion.tolist(),
-        "preemptions": replayed.preemptions.tolist(),
-    }
-    bounds = prediction.bounds()
-    if bounds is not None:
-        for name, measure in (("first_token", "ttft"), ("completion", "latency")):
-            low, high = (replayed.arrivals + bound for bound in bounds[measure])
-            columns[f"{name}_interval"] = list(zip(low.tolist(), high.tolist(), strict=True))
-    return {
-        "requests": [
-            {"index": index, **dict(zip(columns, row, strict=True))}
-            for index, row in enumerate(zip(*columns.values(), strict=True))
-        ],
-        "series": {
-            "end": series.end.tolist(),
-            "seconds": series.seconds.tolist(),
-            "running": series.running.tolist(),
-            "waiting": series.waiting.tolist(),
-            "kv_use": series.kv_use.tolist(),
-        },
     }

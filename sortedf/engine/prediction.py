@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -187,6 +188,35 @@ def figures_in_seconds(found: Replayed) -> dict[str, float | int]:
         "makespan_seconds": found.makespan,
         "engine_steps": found.steps,
         "preemptions": int(found.preemptions.sum()),
+    }
+
+
+def details(prediction: Prediction, ids: Sequence[str]) -> dict[str, Any]:
+    """Tell each request, by position in the instance, and each step where the replay has a log."""
+    replayed = prediction.replayed
+    columns = {
+        "id": ids,
+        "arrival": replayed.arrivals.tolist(),
+        "first_token": replayed.first_token.tolist(),
+        "completion": replayed.completion.tolist(),
+        "preemptions": replayed.preemptions.tolist(),
+    }
+    bounds = prediction.bounds()
+    if bounds is not None:
+        for name, measure in (("first_token", "ttft"), ("completion", "latency")):
+            low, high = (replayed.arrivals + bound for bound in bounds[measure])
+            columns[f"{name}_interval"] = list(zip(low.tolist(), high.tolist(), strict=True))
+    requests = [
+        {"index": index, **dict(zip(columns, row, strict=True))}
+        for index, row in enumerate(zip(*columns.values(), strict=True))
+    ]
+    if replayed.log is None:
+        return {"requests": requests}
+    series = prediction.series()
+    names = ("end", "seconds", "running", "waiting", "kv_use")
+    return {
+        "requests": requests,
+        "series": {name: getattr(series, name).tolist() for name in names},
     }
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sortedf.instances.batch_line import BatchLine, check_line, custom_id
-from sortedf.instances.json_values import BadLine, decode_object, flag
+from sortedf.instances.batch_entries import BadEntry, BatchEntries, Entry
+from sortedf.instances.batch_line import BatchLine
+from sortedf.instances.json_values import BadLine
 from sortedf.instances.predictions import read_predictions
 from sortedf.instances.prompts import Text
 from sortedf.instances.reading import Columns, FaultLog, Note, ReadOptions
 from sortedf.instances.source import Source
-from sortedf.instances.tokens import NEEDS_COUNTER, prompt_counter
-
-MOST_SEQUENCES = 2**20
-"""Most sequences that one line may ask for."""
+from sortedf.instances.tokens import NEEDS_COUNTER, has_text, prompt_counter, prompts_of
 
 
 def read_batch(source: Source, log: FaultLog, options: ReadOptions, note: Note) -> Columns:
@@ -49,10 +47,11 @@ def read_batch(source: Source, log: FaultLog, options: ReadOptions, note: Note) 
     -----
     Time and memory are linear in the size of the file.
     """
+    entries = BatchEntries()
     batch = _Batch(log, options, note)
-    for line, raw in source.lines():
-        batch.take(line, raw)
-    return batch.finish()
+    for entry in entries.read(source):
+        batch.take(entry)
+    return batch.finish(entries)
 
 
 class _Request(NamedTuple):
@@ -71,55 +70,37 @@ class _Batch:
         self._note = note
         self._predictions = read_predictions(options.output_tokens)
         self._counter = prompt_counter(options, note)
-        self._line_of: dict[str, int] = {}
-        self._waiting: list[tuple[int, _Request | BadLine]] = []
+        self._waiting: list[tuple[int, _Request | str]] = []
         self._prompt_tokens: list[int] = []
         self._output_tokens: list[int] = []
         self._lines: list[int] = []
         self._ids: list[str] = []
 
-    def take(self, line: int, raw: bytes) -> None:
+    def take(self, entry: Entry | BadEntry) -> None:
         """Check one line."""
-        request: _Request | BadLine
+        request: _Request | str
         try:
-            request = self._request(line, raw)
+            request = entry.message if isinstance(entry, BadEntry) else self._request(entry)
         except BadLine as bad:
-            request = bad
+            request = str(bad)
         # Bad lines wait too, so that faults are logged in the order of the file.
-        self._waiting.append((line, request))
+        self._waiting.append((entry.line, request))
 
-    def finish(self) -> Columns:
+    def finish(self, entries: BatchEntries) -> Columns:
         """Count what still waits and hand over the requests."""
         self._count()
         if self._predictions is not None:
-            self._predictions.note_unknown(self._line_of, self._note)
+            self._predictions.note_unknown(entries.line_of, self._note)
         return Columns(self._prompt_tokens, self._output_tokens, self._lines, ids=self._ids)
 
-    def _request(self, line: int, raw: bytes) -> _Request:
-        entry = decode_object(raw)
-        name = custom_id(entry)
-        # This counts against a line even when the earlier one is bad for another reason: which of
-        # the two was meant cannot be known.
-        if (earlier := self._line_of.setdefault(name, line)) != line:
-            raise BadLine(f"repeats the custom_id {name!r} of line {earlier}")
-        checked = check_line(entry)
-        names = self._sequences(line, name, checked)
-        output = [self._output(name, sequence, checked) for sequence in names]
-        prompts = [p for p in self._prompts(line, checked) for _ in range(checked.choices)]
-        return _Request(names, prompts, output)
-
-    def _sequences(self, line: int, name: str, checked: BatchLine) -> list[str]:
-        """Names of the sequences of a line, which no other line may have."""
-        count = checked.choices * max(1, len(checked.prompts))
-        if count == 1:
-            return [name]
-        if count > MOST_SEQUENCES:
-            raise BadLine(f"{count} sequences; a line may ask for {MOST_SEQUENCES}")
-        names = [f"{name}#{k}" for k in range(count)]
-        for sequence in names:
-            if (earlier := self._line_of.setdefault(sequence, line)) != line:
-                raise BadLine(f"its sequence {sequence!r} has the custom_id of line {earlier}")
-        return names
+    def _request(self, entry: Entry) -> _Request:
+        names, checked = entry.sequences, entry.checked
+        output = [self._output(entry.custom_id, sequence, checked) for sequence in names]
+        if has_text(checked) and self._counter is None:
+            self._count()
+            raise self._log.stop(entry.line, NEEDS_COUNTER)
+        prompts = [p if isinstance(p, Text) else len(p) for p in prompts_of(checked, self._counter)]
+        return _Request(names, [p for p in prompts for _ in range(checked.choices)], output)
 
     def _output(self, name: str, sequence: str, checked: BatchLine) -> int:
         if self._predictions is not None:
@@ -131,20 +112,6 @@ class _Batch:
             )
         return checked.output_limit
 
-    def _prompts(self, line: int, checked: BatchLine) -> list[Text | int]:
-        """Prompts of a line: the text to count, or how many token ids there are."""
-        needs_counter = checked.chat is not None or any(isinstance(p, str) for p in checked.prompts)
-        if needs_counter and self._counter is None:
-            self._count()
-            raise self._log.stop(line, NEEDS_COUNTER)
-        if checked.chat is not None and self._counter is not None:
-            return [self._counter.chat(checked.body, checked.chat)]
-        special_tokens = flag(checked.body, "add_special_tokens", True)
-        return [
-            Text(prompt, special_tokens) if isinstance(prompt, str) else len(prompt)
-            for prompt in checked.prompts
-        ]
-
     def _count(self) -> None:
         """Count the texts of the lines that wait and sort the lines into good and bad."""
         requests = [request for _, request in self._waiting if isinstance(request, _Request)]
@@ -153,8 +120,8 @@ class _Batch:
         if texts and self._counter is not None:
             texts = dict(zip(texts, self._counter.count(list(texts)), strict=True))
         for line, request in self._waiting:
-            if isinstance(request, BadLine):
-                self._log.add(line, str(request))
+            if isinstance(request, str):
+                self._log.add(line, request)
                 continue
             tokens = [texts[p] if isinstance(p, Text) else p for p in request.prompts]
             if not all(tokens):

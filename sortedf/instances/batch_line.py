@@ -32,7 +32,8 @@ def custom_id(entry: Mapping[str, Any]) -> str:
     name = entry.get("custom_id")
     if not isinstance(name, str) or not name:
         what = "missing" if "custom_id" not in entry else shown(name)
-        raise BadLine(f"custom_id is {what}; it must be a text that is not empty")
+        text = f"custom_id is {what}; it must be a text that is not empty"
+        raise BadLine(text, "invalid_custom_id")
     return name
 
 
@@ -50,7 +51,8 @@ def check_line(entry: Mapping[str, Any]) -> BatchLine:
     and current engines do not run them. Keys that change no length are not looked at.
     """
     if entry.get("method") != "POST":
-        raise BadLine(f"method is {shown(entry.get('method'))}; it must be POST")
+        text = f"method is {shown(entry.get('method'))}; it must be POST"
+        raise BadLine(text, "invalid_method")
     endpoint = _endpoint(entry.get("url"))
     body = entry.get("body")
     if not isinstance(body, dict):
@@ -70,7 +72,8 @@ def _endpoint(url: object) -> Literal["chat", "completions"]:
     if not match:
         raise BadLine(
             f"url is {shown(url)}; only /v1/chat/completions and /v1/completions generate tokens "
-            "that can be planned"
+            "that can be planned",
+            "invalid_url",
         )
     return "chat" if match[1] else "completions"
 

@@ -14,7 +14,14 @@ _SHOWN = 40
 
 
 class BadLine(Exception):  # noqa: N818 - never leaves the readers, so it is no error of theirs
-    """What is wrong with one line; the loop that knows its number makes it a fault of the file."""
+    """What is wrong with one line; the loop that knows its number makes it a fault of the file.
+
+    ``code`` is the kind of it for programs, of lines that ask an engine for something.
+    """
+
+    def __init__(self, message: str, code: str = "invalid_request") -> None:
+        self.code = code
+        super().__init__(message)
 
 
 def decode(raw: bytes) -> Any:
@@ -29,14 +36,14 @@ def decode(raw: bytes) -> Any:
     try:
         return msgspec.json.decode(raw)
     except JSON_ERRORS as error:
-        raise BadLine(json_fault(raw, error)) from None
+        raise BadLine(json_fault(raw, error), "invalid_json_line") from None
 
 
 def decode_object(raw: bytes) -> dict[str, Any]:
     """Decode one JSON object; see :func:`decode`."""
     value = decode(raw)
     if not isinstance(value, dict):
-        raise BadLine(f"not an object but {shown(value)}")
+        raise BadLine(f"not an object but {shown(value)}", "invalid_json_line")
     return value
 
 

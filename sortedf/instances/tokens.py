@@ -8,6 +8,8 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from sortedf.errors import OptionError
+from sortedf.instances.batch_line import BatchLine
+from sortedf.instances.json_values import flag
 from sortedf.instances.prompts import Text, content_texts
 from sortedf.instances.reading import Note, ReadOptions
 from sortedf.instances.tokenizer import TokenizerCounter
@@ -62,6 +64,26 @@ class CharacterCounter:
             )
         p, q = self._divisor.numerator, self._divisor.denominator
         return [max(1, -(-len(text) * q // p)) for text, _ in texts]
+
+
+def has_text(checked: BatchLine) -> bool:
+    """Whether a line has a prompt that must be tokenized."""
+    return checked.chat is not None or any(isinstance(p, str) for p in checked.prompts)
+
+
+def prompts_of(checked: BatchLine, counter: PromptCounter | None) -> list[Text | list[int]]:
+    """Prompts of a line: texts to tokenize, for which a counter is needed, or lists of token ids.
+
+    Raises
+    ------
+    BadLine
+        When the chat template refuses the messages.
+    """
+    if checked.chat is not None:
+        assert counter is not None
+        return [counter.chat(checked.body, checked.chat)]
+    special_tokens = flag(checked.body, "add_special_tokens", True)
+    return [Text(p, special_tokens) if isinstance(p, str) else p for p in checked.prompts]
 
 
 def prompt_counter(options: ReadOptions, note: Note) -> PromptCounter | None:

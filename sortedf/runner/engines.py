@@ -74,7 +74,9 @@ class Answer:
     """A job that was answered.
 
     ``finish_reason`` is ``stop`` or ``length``; ``logprobs`` is what the engine gave, token by
-    token, or ``None``; ``text`` is empty where the engine has no tokenizer.
+    token: a mapping from token id to what has ``logprob`` and ``decoded_token``, the token that was
+    taken among them; or ``None``. ``text`` is empty where the engine has no tokenizer. ``counted``
+    is the number of output tokens of an engine that knows no more of them.
     """
 
     job: Job
@@ -84,6 +86,12 @@ class Answer:
     stop_reason: str | int | None
     logprobs: Any
     times: Times
+    counted: int | None = None
+
+    @property
+    def output_tokens(self) -> int:
+        """How many tokens were generated."""
+        return len(self.token_ids) if self.counted is None else self.counted
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

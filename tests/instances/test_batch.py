@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sortedf.errors import OptionError
-from sortedf.instances.batch import MOST_SEQUENCES
+from sortedf.instances.batch_entries import MOST_SEQUENCES
 from sortedf.instances.batch_line import MOST_CHOICES
 
 

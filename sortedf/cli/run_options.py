@@ -1,0 +1,121 @@
+"""The options of `sortedf run`: what is run, on what, and what a resumed run remembers of them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Annotated, Any
+
+import typer
+
+from sortedf.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Arguments of a real engine, by vLLM's names."""
+
+    dtype: Annotated[
+        str | None, typer.Option(metavar="NAME", help="vllm: type of the weights.")
+    ] = None
+    load_format: Annotated[
+        str | None, typer.Option(metavar="NAME", help="vllm: dummy makes random weights.")
+    ] = None
+    gpu_memory_utilization: Annotated[
+        float | None, typer.Option(metavar="X", help="vllm: share of the GPU's memory to take.")
+    ] = None
+    kv_cache_memory_bytes: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="vllm: bytes of the KV cache.")
+    ] = None
+    tensor_parallel_size: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="vllm: GPUs that share the model.")
+    ] = None
+    enforce_eager: Annotated[
+        bool, typer.Option("--enforce-eager", help="vllm: no compilation, no CUDA graphs.")
+    ] = False
+    in_process: Annotated[
+        bool, typer.Option("--in-process", help="vllm: no process of its own for the engine.")
+    ] = False
+
+    def given(self) -> dict[str, Any]:
+        """Give what is not left out, as the engine takes it."""
+        given = {name: value for name, value in asdict(self).items() if value not in (None, False)}
+        if given.pop("in_process", False):
+            given["own_process"] = False
+        return given
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What is run, and with what. ``None`` is what a resumed run remembers, or the default."""
+
+    engine: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="replay, vllm or transformers.", show_default="replay"),
+    ] = None
+    model: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Folder of the model.", show_default=False)
+    ] = None
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="Local tokenizer.", show_default="the model's"),
+    ] = None
+    handover: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="How the engine gets the plan: planned, priority, order, chunks.",
+            show_default="planned",
+        ),
+    ] = None
+    served_model_name: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="What the bodies call the model; may be repeated.",
+            show_default="path and folder of the model",
+        ),
+    ] = None
+    any_model: Annotated[
+        bool | None,
+        typer.Option("--any-model", help="Answer whatever model a body names.", show_default=False),
+    ] = None
+    random_prompts: Annotated[
+        bool | None,
+        typer.Option(
+            "--random-prompts",
+            help="No BATCH: random prompts and outputs of the planned lengths.",
+            show_default=False,
+        ),
+    ] = None
+    run_seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed",
+            min=0,
+            metavar="K",
+            help="Seed of random prompts and of the engine.",
+            show_default="0",
+        ),
+    ] = None
+
+    def remembered(self, before: dict[str, Any]) -> dict[str, Any]:
+        """Give every option: as it is given, else as the run was begun with, else its default."""
+        defaults: dict[str, Any] = {"engine": "replay", "handover": "planned", "run_seed": 0}
+        chosen = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            name = field.name.removeprefix("run_")
+            if value is None or value == []:
+                value = before.get(name, defaults.get(field.name))
+            chosen[name] = value
+        return chosen
+
+
+def check_target(folder: str | None, resume: str | None) -> None:
+    """See that exactly one of ``-o`` and ``--resume`` names the folder."""
+    if folder is None and resume is None:
+        raise OptionError(
+            "-o DIR is missing: the folder of the run (--resume DIR goes on with one)"
+        )
+    if folder is not None and resume is not None:
+        raise OptionError("-o begins a run, --resume goes on with one; give one of them")
