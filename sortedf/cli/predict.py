@@ -8,7 +8,7 @@ import typer
 
 from sortedf.cli import options
 from sortedf.cli.console import Console
-from sortedf.cli.engine_options import Engine, StepTimes, read_step_times
+from sortedf.cli.engine_options import Engine, StepTimes
 from sortedf.cli.seconds import in_seconds
 from sortedf.errors import OptionError, VerificationError
 
@@ -35,6 +35,7 @@ def predict(
         raise OptionError(
             "--steptime is missing: a file of step times (see sortedf calibrate) or a packaged set"
         )
+    from sortedf.engine import read_step_times
     from sortedf.engine.prediction import details
     from sortedf.instances import read_plan
     from sortedf.solvers import check_plan

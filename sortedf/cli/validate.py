@@ -9,7 +9,7 @@ import typer
 from sortedf.cli import options
 from sortedf.cli.calibrate import Blocks, Form, RunFolder, fit_run, read_folder, run_document
 from sortedf.cli.console import Console
-from sortedf.cli.engine_options import StepTimes, read_step_times
+from sortedf.cli.engine_options import StepTimes
 from sortedf.errors import OptionError
 
 
@@ -51,6 +51,7 @@ def validate(
     if steptime is not None and (train is not None or form != "auto"):
         raise OptionError("--train and --form are of a calibration; --steptime is one already")
     from sortedf import __version__
+    from sortedf.engine import read_step_times
     from sortedf.engine.training import training_part
     from sortedf.engine.validation import validate as compare
 

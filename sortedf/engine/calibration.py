@@ -15,7 +15,7 @@ from sortedf.engine.calibrate_steps import StepFit, calibrate_steps
 from sortedf.engine.hold_out import held_out_interval
 from sortedf.engine.interval import ErrorInterval
 from sortedf.engine.step_log import StepLog
-from sortedf.engine.step_time import StepTimeModel, parse_step_time
+from sortedf.engine.step_time import StepTimeModel, parse_step_time, published
 from sortedf.engine.training import Training
 from sortedf.errors import Fault, InputError
 from sortedf.instances.files import write_whole
@@ -149,3 +149,20 @@ def read_calibration(path: str | Path) -> Calibration:
         interval=interval,
         warnings=tuple(part.warnings),
     )
+
+
+def read_step_times(name: str) -> Calibration:
+    """Read a step-time file, or take a packaged set by its name.
+
+    Raises
+    ------
+    InputError
+        For a file that does not exist or is none, see :func:`read_calibration`.
+    """
+    packaged = published()
+    if name in packaged:
+        return Calibration(model=packaged[name])
+    if name != "-" and not Path(name).exists():
+        known = ", ".join(packaged)
+        raise InputError([Fault(name, None, f"no such file; packaged step times are {known}")])
+    return read_calibration(name)

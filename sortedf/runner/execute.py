@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,16 +15,10 @@ from sortedf.engine.step_log import STEPS_FILE
 from sortedf.errors import EngineError
 from sortedf.runner.answers import Collector, error_line, refused
 from sortedf.runner.attempt_records import AttemptRecords
-from sortedf.runner.engines import Answer, Engine, Job, Load
+from sortedf.runner.engines import Answer, Engine, Job
 from sortedf.runner.folder import RunFolder
 from sortedf.runner.jobs import Line, LineError, Work
-
-
-class Progress(Protocol):
-    """Is told how a run goes."""
-
-    def __call__(self, *, jobs: int, lines: int, failed: int, tokens: int, load: Load) -> None:
-        """Take what was done by this start: sequences, lines, failed lines, output tokens."""
+from sortedf.runner.watch import Progress
 
 
 @dataclass
