@@ -34,6 +34,8 @@ class Setup:
         Those of :class:`sortedf.cli.run_options.Serving`, none left open.
     settings, arguments
         Of the engine.
+    warm_up
+        Whether it is warmed up; ``None`` for where the run is predicted.
     before
         The manifest of a run that is resumed.
     """
@@ -44,6 +46,7 @@ class Setup:
     batch: str | None
     steptime: str | None
     pace: float | None
+    warm_up: bool | None
     before: Mapping[str, Any]
     console: Console
 
@@ -51,6 +54,12 @@ class Setup:
     def engine(self) -> str:
         """Name of the engine."""
         return str(self.chosen["engine"])
+
+    @property
+    def warms_up(self) -> bool:
+        """Whether the engine first does requests that are thrown away; the replay has no need."""
+        wanted = self.steptime is not None if self.warm_up is None else self.warm_up
+        return wanted and self.engine != "replay"
 
     def step_times(self) -> Calibration | None:
         """Read the step times."""
