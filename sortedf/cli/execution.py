@@ -58,12 +58,15 @@ class Execution:
         Of the run.
     retry_failed
         Of a run that is resumed: also run again what was refused.
+    again
+        The command that goes on when this is stopped; resuming the folder when left out.
     """
 
     setup: Setup
     folder: str
     console: Console
     retry_failed: bool = False
+    again: str | None = None
 
     def go(self, path: str) -> tuple[int, dict[str, Any]]:
         """Run the plan in a file; gives the exit code and what ``--json`` prints."""
@@ -248,7 +251,7 @@ class Execution:
         parts = []
         if counts is not None:
             parts = [f"{n:,} {name.replace('_', ' ')}" for name, n in counts._asdict().items()]
-        parts.append(f"sortedf run --resume {self.folder} goes on")
+        parts.append(f"{self.again or f'sortedf run --resume {self.folder}'} goes on")
         self.console.note("; ".join(parts))
 
     def _document(

@@ -128,19 +128,24 @@ class Setup:
         from sortedf.runner.read_work import Reading, read_work
         from sortedf.runner.start import tokenizer_of
 
-        random = self.chosen["random_prompts"]
+        random, error = self.chosen["random_prompts"], self.chosen["output_error"]
+        if error is not None and not 0 <= error < 1:
+            raise OptionError(f"--output-error is {error}; it must be a share from 0 to below 1")
         if self.batch is None:
+            outputs = jobs.random_outputs(self.chosen["seed"], error or 0.0)
             if random:
                 prompts = jobs.random_prompts(self.chosen["seed"], self._vocabulary())
-                return jobs.work_of_plan(plan, prompts)
+                return jobs.work_of_plan(plan, prompts, outputs)
             if self.engine == "replay":
-                return jobs.work_of_plan(plan, jobs.planned_prompt)
+                return jobs.work_of_plan(plan, jobs.planned_prompt, outputs)
             raise OptionError(
                 "BATCH is missing: the batch file of the plan; --random-prompts runs prompts of "
                 "the planned lengths"
             )
         if random:
             raise OptionError("--random-prompts stands for a BATCH; leave one of them out")
+        if error is not None:
+            raise OptionError("--output-error is of runs without a BATCH, which says how long")
         reading = Reading(
             tokenizer=self.chosen["tokenizer"] or tokenizer_of(self.chosen["model"]),
             models=() if self.chosen["any_model"] else self.names(),

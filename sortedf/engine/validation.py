@@ -56,11 +56,40 @@ def validate(run: Run, calibration: Calibration, training: Training | None) -> d
     Returns
     -------
     document : dict
+        See :func:`hold_against`.
+    """
+    return hold_against(run, predict_run(run, calibration), calibration, training)
+
+
+def hold_against(
+    run: Run,
+    prediction: Prediction,
+    calibration: Calibration,
+    training: Training | None,
+    *,
+    shift: float | None = None,
+) -> dict[str, Any]:
+    """Hold a prediction against what happened.
+
+    Parameters
+    ----------
+    prediction
+        Of the requests of the run, in their order.
+    calibration
+        The step times of the prediction.
+    training
+        The part of this run that the calibration has seen; ``None`` for none.
+    shift
+        Seconds by which the clock of the run's series began before the first arrival; found out
+        when left out.
+
+    Returns
+    -------
+    document : dict
         Plain data: ``figures`` (realized, predicted and error of means and percentiles, seconds),
         ``errors``, ``coverage`` of the error interval on what was not trained on, per-request times
         and ``series`` of running, waiting and KV use.
     """
-    prediction = predict_run(run, calibration)
     replayed = prediction.replayed
     real = _measured(run.first_token, run.last_token, run)
     guess = _measured(replayed.first_token, replayed.completion, run)
@@ -113,7 +142,7 @@ def validate(run: Run, calibration: Calibration, training: Training | None) -> d
             "ttft": {"realized": run.ttft.tolist(), "predicted": replayed.ttft.tolist()},
             "latency": {"realized": run.latency.tolist(), "predicted": replayed.latency.tolist()},
         },
-        "series": _series(run, prediction),
+        "series": _series(run, prediction, shift),
     }
 
 
@@ -133,6 +162,7 @@ def _errors(seconds: FloatArray, times: FloatArray) -> dict[str, float]:
     return {
         "mean_absolute": float(np.abs(seconds).mean()),
         "median_share": float(np.median(shares)),
+        "p90_share": float(np.percentile(shares, 90, method="inverted_cdf")),
         "p95_share": float(np.percentile(shares, 95, method="inverted_cdf")),
         "worst": float(np.abs(seconds).max()),
     }
@@ -153,7 +183,7 @@ def _coverage(
     return {"asked": prediction.interval.coverage, **shares}
 
 
-def _series(run: Run, prediction: Prediction) -> dict[str, Any]:
+def _series(run: Run, prediction: Prediction, shift: float | None) -> dict[str, Any]:
     """Compare the state of the engine at even moments.
 
     Requests in the system follow from the stamps exactly; running and KV use are shown where they
@@ -161,10 +191,15 @@ def _series(run: Run, prediction: Prediction) -> dict[str, Any]:
     """
     last = max(run.makespan, prediction.replayed.makespan)
     moments = np.linspace(0.0, last, POINTS)
-    running, waiting, kv_use = prediction.series().at(moments)
+    predicted = None
+    if prediction.replayed.log is not None:
+        names = ("running", "waiting", "kv_use")
+        states = prediction.series().at(moments)
+        predicted = {name: state.tolist() for name, state in zip(names, states, strict=True)}
     recorded = None
     if run.series is not None:
-        shift = _clock_shift(run, run.series)
+        if shift is None:
+            shift = _clock_shift(run, run.series)
         t = run.series.t - shift
         recorded = {
             "shift": shift,
@@ -176,11 +211,7 @@ def _series(run: Run, prediction: Prediction) -> dict[str, Any]:
     return {
         "t": moments.tolist(),
         "present": _present(run.arrivals, run.last_token, moments).tolist(),
-        "predicted": {
-            "running": running.tolist(),
-            "waiting": waiting.tolist(),
-            "kv_use": kv_use.tolist(),
-        },
+        "predicted": predicted,
         "recorded": recorded,
     }
 

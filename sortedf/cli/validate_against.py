@@ -1,0 +1,239 @@
+"""`sortedf validate --against`: the backlog of a run, executed in other orders on the same engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sortedf.cli.console import Console
+from sortedf.cli.engine_options import Engine
+from sortedf.cli.execution import INTERRUPTED, Execution, PlanFile, Start, Started
+from sortedf.cli.run_options import Serving
+from sortedf.cli.run_setup import Setup, read_manifest
+from sortedf.errors import Fault, InputError, OptionError
+
+if TYPE_CHECKING:
+    from sortedf.engine import Calibration
+    from sortedf.instances import Plan
+    from sortedf.runner.engines import Job
+    from sortedf.runner.executed import Attempt
+    from sortedf.runner.jobs import Work
+
+SPOKEN = {"sjf": "mcsf"}
+"""Names that others use for orders, and what they are called here."""
+
+
+def read_names(text: str, console: Console) -> list[str]:
+    """Read the names of orders, any of the solvers', with commas between them.
+
+    Raises
+    ------
+    OptionError
+        For a name that is not known, and for one that stands there twice.
+    """
+    from sortedf.solvers import find_solvers
+
+    names = [name.strip() for name in text.split(",")]
+    for spoken in SPOKEN.keys() & set(names):
+        console.note(f"{spoken} is {SPOKEN[spoken]} here: shortest output first")
+    known = ",".join(SPOKEN.get(name, name) for name in names)
+    if known in ("fast", "all"):
+        raise OptionError(f"--against {known}: name the orders, each is run on the engine")
+    return [solver.name for solver in find_solvers(known)]
+
+
+@dataclass(frozen=True)
+class _Order:
+    """An order to be run: its plan, what is to be done, and where its runs are."""
+
+    name: str
+    handover: str
+    file: PlanFile
+    work: Work
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Against:
+    """The runs of other orders beside a run.
+
+    Parameters
+    ----------
+    folder
+        Of the run.
+    names
+        Of the orders.
+    repeat
+        How often each is run; above 1 the plan, too.
+    step_times
+        That predict each run before it begins.
+    """
+
+    folder: Path
+    names: Sequence[str]
+    repeat: int
+    step_times: Calibration
+    console: Console
+
+    def execute(self) -> int:
+        """Execute what is not there yet; gives 0, or the exit code of what stopped it.
+
+        Planned and handed-over orders take turns, so that a drift of the machine is everybody's.
+        """
+        from sortedf.runner.against import next_run, whole_runs
+        from sortedf.runner.folder import LOCK
+        from sortedf.runner.lock import FolderLock
+
+        with _released(FolderLock(self.folder / LOCK)):
+            orders = self._orders()
+            for turn in range(1, self.repeat + 1):
+                missing = [order for order in orders if len(whole_runs(order.folder)) < turn]
+                for handover in dict.fromkeys(order.handover for order in missing):
+                    setup = self._setup(handover)
+                    with ExitStack() as stack:
+                        start = self._shared(setup, stack)
+                        for order in missing:
+                            if order.handover != handover:
+                                continue
+                            self.console.note(f"{order.name}, run {turn} of {self.repeat}")
+                            target = next_run(order.folder)
+                            execution = self._execution(setup, target)
+                            code, _ = execution.execute(
+                                order.file, order.work, self.step_times, start
+                            )
+                            if code in (1, INTERRUPTED):
+                                return code
+        return 0
+
+    def runs(self) -> dict[str, list[Attempt]]:
+        """Give the whole runs of each order, the plan first, as many for each as were asked for.
+
+        Raises
+        ------
+        InputError
+            When an order was not brought to its end.
+        """
+        from sortedf.runner.against import AGAINST, PLAN, whole_attempt, whole_runs
+
+        found: dict[str, list[Attempt]] = {}
+        for name in (PLAN, *self.names):
+            if name == PLAN and not self._runs_plan():
+                paths = [self.folder]
+            else:
+                paths = whole_runs(self.folder / AGAINST / name)[: self.repeat]
+            attempts = [attempt for path in paths if (attempt := whole_attempt(path)) is not None]
+            if len(attempts) < (self.repeat if paths != [self.folder] else 1):
+                text = f"{name} has {len(attempts)} whole runs of {self.repeat}: nothing to compare"
+                raise InputError([Fault(str(self.folder / AGAINST / name), None, text)])
+            found[name] = attempts
+        return found
+
+    def _runs_plan(self) -> bool:
+        """Whether the plan is run again: for medians, or since it was not run in one piece."""
+        from sortedf.runner.against import whole_attempt
+
+        return self.repeat > 1 or whole_attempt(self.folder) is None
+
+    def _orders(self) -> list[_Order]:
+        from sortedf.runner.against import AGAINST, PLAN
+        from sortedf.runner.engines import Handover
+        from sortedf.runner.run_identity import check_inputs
+
+        manifest = self._manifest()
+        own = str(manifest.get("handover"))
+        setup = self._setup(own)
+        path = self.folder / str(manifest["plan"])
+        plan, data = setup.read_plan(str(path))
+        work = setup.read_work(plan)
+        check_inputs(self.folder, work.inputs)
+        target = self.folder / AGAINST
+        orders = []
+        if self._runs_plan():
+            file = PlanFile(plan, data, path.name)
+            orders.append(_Order(PLAN, own, file, work, target / PLAN))
+        for name in self.names:
+            file = self._plan_of(name, plan, target / name / "plan.json")
+            order = Handover.ORDER.value
+            orders.append(_Order(name, order, file, setup.read_work(file.plan), target / name))
+        return orders
+
+    def _plan_of(self, name: str, plan: Plan, path: Path) -> PlanFile:
+        """Plan the same backlog by another solver, once: some give another plan each time."""
+        from sortedf.instances import read_plan, write_plan
+        from sortedf.instances.files import make_folder
+        from sortedf.solvers import solve
+
+        if not path.is_file():
+            make_folder(path.parent)
+            with self.console.status(f"planning by {name}"):
+                found = solve(
+                    plan.instance(), solver=name, block_size=plan.block_size, bound=False
+                )
+            write_plan(found, path, skipped=plan.skipped)
+        return PlanFile(read_plan(path), path.read_bytes(), path.name)
+
+    def _setup(self, handover: str) -> Setup:
+        """Set up a run as this one was, but for the handover."""
+        manifest = self._manifest()
+        return Setup(
+            chosen={**Serving().remembered(manifest), "handover": handover},
+            settings=Engine(**manifest.get("settings", {})),
+            arguments=manifest.get("engine_arguments", {}),
+            batch=manifest.get("batch"),
+            steptime=manifest.get("steptime"),
+            pace=None,
+            warm_up=True,
+            before={},
+            console=self.console,
+        )
+
+    def _execution(self, setup: Setup, folder: Path) -> Execution:
+        command = f"sortedf validate {self.folder} --against {','.join(self.names)}"
+        if self.repeat > 1:
+            command += f" --repeat {self.repeat}"
+        return Execution(setup, str(folder), self.console, again=command)
+
+    def _shared(self, setup: Setup, stack: ExitStack) -> Start:
+        """Give an engine that is started by the first who asks, and is there for all."""
+        from sortedf.runner.against import AGAINST
+
+        engines: list[Started] = []
+
+        def start(log: Path, jobs: Sequence[Job]) -> AbstractContextManager[Started]:
+            if not engines:
+                plan, _ = setup.read_plan(str(self.folder / str(self._manifest()["plan"])))
+                options = setup.engine_options(plan, self._engine_times(setup.engine))
+                own = self.folder / AGAINST / "engine.log"
+                execution = self._execution(setup, self.folder)
+                engines.append(stack.enter_context(execution.started(options, own, jobs)))
+            return nullcontext(engines[0])
+
+        return start
+
+    def _manifest(self) -> dict[str, Any]:
+        return read_manifest(str(self.folder))
+
+    def _engine_times(self, engine: str) -> Calibration:
+        """Step times that the engine replay lives by: those of the run, whatever predicts it."""
+        from sortedf.engine import Calibration
+        from sortedf.engine.run_folder import META
+        from sortedf.engine.step_time import parse_step_time
+        from sortedf.runner.executed import read_attempts
+
+        if engine != "replay":
+            return self.step_times
+        path = read_attempts(self.folder)[0].path / META
+        model = json.dumps(json.loads(path.read_bytes())["step_time"])
+        return Calibration(model=parse_step_time(model.encode(), str(path)))
+
+
+@contextmanager
+def _released(lock: Any) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        lock.release()
