@@ -109,9 +109,7 @@ class Execution:
         return self._end(counts, done), self._document(counts, done, prediction, folder)
 
     @contextmanager
-    def started(
-        self, options: EngineOptions, log: Path, jobs: Sequence[Job]
-    ) -> Iterator[Started]:
+    def started(self, options: EngineOptions, log: Path, jobs: Sequence[Job]) -> Iterator[Started]:
         """Start an engine, and warm it up if that is wanted; closed in the end."""
         from sortedf.runner.start import start_engine
         from sortedf.runner.warm_up import warm_up

@@ -170,9 +170,7 @@ class Against:
         if not path.is_file():
             make_folder(path.parent)
             with self.console.status(f"planning by {name}"):
-                found = solve(
-                    plan.instance(), solver=name, block_size=plan.block_size, bound=False
-                )
+                found = solve(plan.instance(), solver=name, block_size=plan.block_size, bound=False)
             write_plan(found, path, skipped=plan.skipped)
         return PlanFile(read_plan(path), path.read_bytes(), path.name)
 

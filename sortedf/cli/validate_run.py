@@ -31,9 +31,7 @@ class Predicting:
     form: str
     console: Console
 
-    def step_times(
-        self, run: Run
-    ) -> tuple[Calibration, Training | None, dict[str, Any] | None]:
+    def step_times(self, run: Run) -> tuple[Calibration, Training | None, dict[str, Any] | None]:
         """Give step times, the part that they have seen, and what the calibration came to."""
         from sortedf.engine.training import training_part
 
@@ -119,9 +117,7 @@ def _tell(attempts: list[Attempt], console: Console) -> None:
         console.note(f"{len(attempts)} attempts, each by its own clock")
 
 
-def _foretold(
-    attempt: Attempt, predicting: Predicting
-) -> tuple[Foretold, dict[str, Any] | None]:
+def _foretold(attempt: Attempt, predicting: Predicting) -> tuple[Foretold, dict[str, Any] | None]:
     """Take the prediction that was made before, unless step times are named; or make one."""
     from sortedf.runner.run_validation import foretold_after, foretold_before
 

@@ -15,6 +15,7 @@ from sortedf.engine.run_series import Series
 from sortedf.engine.training import Training
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 SCHEMA = "sortedf.validation/1"
@@ -67,6 +68,7 @@ def hold_against(
     calibration: Calibration,
     training: Training | None,
     *,
+    predicted_tokens: IntArray | None = None,
     shift: float | None = None,
 ) -> dict[str, Any]:
     """Hold a prediction against what happened.
@@ -79,6 +81,8 @@ def hold_against(
         The step times of the prediction.
     training
         The part of this run that the calibration has seen; ``None`` for none.
+    predicted_tokens
+        Outputs that were predicted with, shape (n,), tokens; the real ones when left out.
     shift
         Seconds by which the clock of the run's series began before the first arrival; found out
         when left out.
@@ -91,8 +95,10 @@ def hold_against(
         and ``series`` of running, waiting and KV use.
     """
     replayed = prediction.replayed
-    real = _measured(run.first_token, run.last_token, run)
-    guess = _measured(replayed.first_token, replayed.completion, run)
+    outputs = run.instance.output_tokens
+    foreseen = outputs if predicted_tokens is None else predicted_tokens
+    real = _measured(run.first_token, run.last_token, run.arrivals, outputs)
+    guess = _measured(replayed.first_token, replayed.completion, run.arrivals, foreseen)
     figures = [
         {
             "measure": measure,
@@ -102,7 +108,7 @@ def hold_against(
             "error": summary(guess[measure])[figure] / value - 1,
         }
         for measure in MEASURES
-        if len(real[measure])
+        if len(real[measure]) and len(guess[measure])
         for figure, value in summary(real[measure]).items()
     ]
     figures.append(
@@ -146,12 +152,14 @@ def hold_against(
     }
 
 
-def _measured(first: FloatArray, last: FloatArray, run: Run) -> dict[str, FloatArray]:
-    further = run.instance.output_tokens - 1
+def _measured(
+    first: FloatArray, last: FloatArray, arrivals: FloatArray, outputs: IntArray
+) -> dict[str, FloatArray]:
+    further = outputs - 1
     several = further > 0
     return {
-        "ttft": first - run.arrivals,
-        "latency": last - run.arrivals,
+        "ttft": first - arrivals,
+        "latency": last - arrivals,
         "tpot": (last - first)[several] / further[several],
     }
 

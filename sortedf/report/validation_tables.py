@@ -30,7 +30,7 @@ ORDER_FIGURES = {
 HANDOVERS = {
     "planned": "handed to a scheduler that keeps to the plan",
     "priority": "handed to the engine's own scheduler as priorities",
-    "order": "handed to the engine's own scheduler in this order, as without sortedf",
+    "order": "handed to the engine's own scheduler one after another, as one would without sortedf",
     "chunks": "handed to the engine's own scheduler in chunks that fit",
 }
 
@@ -69,7 +69,9 @@ def attempt_facts(document: Document) -> list[tuple[str, str]]:
         ),
         (
             "rank correlation of completions: Spearman, Kendall",
-            "none" if ranks["kendall"] is None else f"{ranks['spearman']:.4f}, {ranks['kendall']:.4f}",
+            "none"
+            if ranks["kendall"] is None
+            else f"{ranks['spearman']:.4f}, {ranks['kendall']:.4f}",
         ),
         (
             "admitted in the order of the plan",
@@ -94,7 +96,7 @@ def attempt_facts(document: Document) -> list[tuple[str, str]]:
             found = lengths["replayed"]
             pairs += [
                 (
-                    "error of the mean latency, of this by lengths, by step times",
+                    "error of the mean latency: all, by lengths, by step times",
                     f"{found['error']:+.2%}, {found['of_lengths']:+.2%}, "
                     f"{found['of_step_times']:+.2%}",
                 ),
@@ -121,7 +123,11 @@ def count(value: float | None) -> str:
 
 def order_value(key: str, value: float | None) -> str:
     """Write a figure of an order."""
-    return seconds(value) if key not in ("preemptions", "recomputed_tokens") and value is not None else count(value)
+    return (
+        seconds(value)
+        if key not in ("preemptions", "recomputed_tokens") and value is not None
+        else count(value)
+    )
 
 
 def _orders(document: Document) -> RenderableType:

@@ -118,11 +118,7 @@ def read_attempts(folder: Path, *, only: str | None = None) -> list[Attempt]:
     attempts = folder / ATTEMPTS
     numbers = sorted(int(path.name) for path in attempts.glob("*") if path.name.isdecimal())
     names = [only] if only else [str(number) for number in numbers]
-    return [
-        _read_attempt(attempts / name, plan)
-        for name in names
-        if _has_answers(attempts / name)
-    ]
+    return [_read_attempt(attempts / name, plan) for name in names if _has_answers(attempts / name)]
 
 
 def _has_answers(path: Path) -> bool:

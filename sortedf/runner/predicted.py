@@ -55,9 +55,7 @@ def prediction_document(prediction: Prediction, jobs: Sequence[Job]) -> dict[str
     }
 
 
-def recomputed_tokens(
-    work: npt.NDArray[np.float64], prompts: IntArray, outputs: IntArray
-) -> int:
+def recomputed_tokens(work: npt.NDArray[np.float64], prompts: IntArray, outputs: IntArray) -> int:
     """Count the tokens that were computed once more, after a preemption. Exact.
 
     A request computes its prompt and all of its output but the last token once, ``s + o - 1``. What

@@ -68,7 +68,14 @@ def validate_attempt(attempt: Attempt, foretold: Foretold) -> dict[str, Any]:
         are not as predicted: what of the error they make.
     """
     run, prediction = attempt.run, foretold.prediction
-    document = hold_against(run, prediction, foretold.step_times, foretold.training, shift=0.0)
+    document = hold_against(
+        run,
+        prediction,
+        foretold.step_times,
+        foretold.training,
+        predicted_tokens=attempt.predicted_tokens,
+        shift=0.0,
+    )
     return {
         **document,
         "attempt": attempt.name,
