@@ -42,8 +42,8 @@ def validate(
         typer.Option(
             min=1,
             metavar="N",
-            help="--against: run each order N times, the plan too, and take medians.",
-            show_default="1",
+            help="--against: run each order N times, the plan too, in turns, and take medians.",
+            show_default="once, and the plan not again",
         ),
     ] = None,
     output: Annotated[

@@ -1,4 +1,4 @@
-"""`sortedf validate --against`: the backlog of a run, executed in other orders on the same engine."""
+"""`sortedf validate --against`: the backlog of a run in other orders, on the same engine."""
 
 from __future__ import annotations
 
@@ -68,16 +68,21 @@ class Against:
     names
         Of the orders.
     repeat
-        How often each is run; above 1 the plan, too.
+        How often each is run, and the plan, too; once, and the plan not again, where it is
+        ``None``.
     step_times
         That predict each run before it begins.
     """
 
     folder: Path
     names: Sequence[str]
-    repeat: int
+    repeat: int | None
     step_times: Calibration
     console: Console
+
+    @property
+    def _times(self) -> int:
+        return self.repeat or 1
 
     def execute(self) -> int:
         """Execute what is not there yet; gives 0, or the exit code of what stopped it.
@@ -90,7 +95,7 @@ class Against:
 
         with _released(FolderLock(self.folder / LOCK)):
             orders = self._orders()
-            for turn in range(1, self.repeat + 1):
+            for turn in range(1, self._times + 1):
                 missing = [order for order in orders if len(whole_runs(order.folder)) < turn]
                 for handover in dict.fromkeys(order.handover for order in missing):
                     setup = self._setup(handover)
@@ -99,7 +104,7 @@ class Against:
                         for order in missing:
                             if order.handover != handover:
                                 continue
-                            self.console.note(f"{order.name}, run {turn} of {self.repeat}")
+                            self.console.note(f"{order.name}, run {turn} of {self._times}")
                             target = next_run(order.folder)
                             execution = self._execution(setup, target)
                             code, _ = execution.execute(
@@ -124,19 +129,19 @@ class Against:
             if name == PLAN and not self._runs_plan():
                 paths = [self.folder]
             else:
-                paths = whole_runs(self.folder / AGAINST / name)[: self.repeat]
+                paths = whole_runs(self.folder / AGAINST / name)[: self._times]
             attempts = [attempt for path in paths if (attempt := whole_attempt(path)) is not None]
-            if len(attempts) < (self.repeat if paths != [self.folder] else 1):
-                text = f"{name} has {len(attempts)} whole runs of {self.repeat}: nothing to compare"
+            if len(attempts) < (self._times if paths != [self.folder] else 1):
+                text = f"{name} has {len(attempts)} whole runs of {self._times}: nothing to compare"
                 raise InputError([Fault(str(self.folder / AGAINST / name), None, text)])
             found[name] = attempts
         return found
 
     def _runs_plan(self) -> bool:
-        """Whether the plan is run again: for medians, or since it was not run in one piece."""
+        """Whether the plan is run again: beside the others, or since it was not in one piece."""
         from sortedf.runner.against import whole_attempt
 
-        return self.repeat > 1 or whole_attempt(self.folder) is None
+        return self.repeat is not None or whole_attempt(self.folder) is None
 
     def _orders(self) -> list[_Order]:
         from sortedf.runner.against import AGAINST, PLAN
@@ -191,7 +196,7 @@ class Against:
 
     def _execution(self, setup: Setup, folder: Path) -> Execution:
         command = f"sortedf validate {self.folder} --against {','.join(self.names)}"
-        if self.repeat > 1:
+        if self.repeat is not None:
             command += f" --repeat {self.repeat}"
         return Execution(setup, str(folder), self.console, again=command)
 

@@ -95,7 +95,7 @@ def validate_run(
     }
     if not names:
         return 0, document
-    others = Against(path, names, repeat or 1, step_times[most], console)
+    others = Against(path, names, repeat, step_times[most], console)
     code = others.execute()
     if not code:
         document["against"] = _compared(others, predicting)
@@ -148,4 +148,4 @@ def _compared(others: Against, predicting: Predicting) -> dict[str, Any]:
     if len(set().union(*answered.values())) > 1:
         told = ", ".join(f"{name} {max(n):,}" for name, n in answered.items())
         others.console.note(f"warning: not all orders answered as many sequences: {told}")
-    return {"repeat": others.repeat, **comparison(documents)}
+    return {"repeat": others.repeat or 1, **comparison(documents)}

@@ -60,8 +60,9 @@ def attempt_title(document: Document) -> str:
 def attempt_facts(document: Document) -> list[tuple[str, str]]:
     """Give what else there is to say of an attempt, as names and words."""
     errors, work = document["errors"]["latency"], document["work"]
-    admission, ranks = document["admission"], document["rank_correlation"]
+    admission = document["admission"]
     late = admission["out_of_order"]
+    ranks = [document["rank_correlation"][name] for name in ("spearman", "kendall")]
     pairs = [
         (
             "error of a request: median, P90",
@@ -69,9 +70,7 @@ def attempt_facts(document: Document) -> list[tuple[str, str]]:
         ),
         (
             "rank correlation of completions: Spearman, Kendall",
-            "none"
-            if ranks["kendall"] is None
-            else f"{ranks['spearman']:.4f}, {ranks['kendall']:.4f}",
+            "none" if None in ranks else ", ".join(f"{rank:.4f}" for rank in ranks),
         ),
         (
             "admitted in the order of the plan",
@@ -123,11 +122,9 @@ def count(value: float | None) -> str:
 
 def order_value(key: str, value: float | None) -> str:
     """Write a figure of an order."""
-    return (
-        seconds(value)
-        if key not in ("preemptions", "recomputed_tokens") and value is not None
-        else count(value)
-    )
+    if value is None or key in ("preemptions", "recomputed_tokens"):
+        return count(value)
+    return seconds(value)
 
 
 def _orders(document: Document) -> RenderableType:

@@ -137,7 +137,7 @@ def _read_attempt(path: Path, plan: Plan) -> Attempt:
     order = np.argsort([places[name] for name in run.instance.ids], kind="stable")
     refused = int(meta.get("num_refused") or 0)
     prediction = read_prediction(path)
-    jobs = meta.get("num_jobs") or (prediction and prediction["n"])
+    jobs = meta.get("num_jobs", None if prediction is None else prediction["n"])
     ended = len(run.instance) + refused
     begun = float(run.admitted.min())
     return Attempt(
@@ -161,7 +161,7 @@ def _rows(path: Path, n: int) -> list[tuple[int, int]]:
 
     That leaves a torn last line out.
     """
-    rows = []
+    rows: list[tuple[int, int]] = []
     with path.open("rb") as file:
         for line in file:
             if len(rows) < n and line.strip():
