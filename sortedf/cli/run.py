@@ -5,21 +5,17 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from sortedf.cli import options
 from sortedf.cli.console import Console
 from sortedf.cli.engine_options import Engine, StepTimes
+from sortedf.cli.run_end import end, how_to_go_on
 from sortedf.cli.run_options import Arguments, Serving, check_target
 from sortedf.cli.run_progress import RunWatch
-from sortedf.errors import EngineError, OptionError, StorageError
-
-if TYPE_CHECKING:
-    from sortedf.runner import RunResult
-
-SOME_FAILED, ENGINE_DIED = 7, 1
+from sortedf.errors import OptionError
 
 
 @options.grouped
@@ -58,6 +54,15 @@ def run(
             show_default="at once",
         ),
     ] = None,
+    warm_up: Annotated[
+        bool | None,
+        typer.Option(
+            "--warm-up/--no-warm-up",
+            help="Whether the engine first does some requests that are thrown away: its first "
+            "steps are slower.",
+            show_default="where the run is predicted",
+        ),
+    ] = None,
     settings: Engine,
     arguments: Arguments,
     json: options.Json = False,
@@ -89,24 +94,22 @@ def run(
         **{name: values for name, values in engine.items() if values},
         **({} if steptime is None else {"steptime": steptime}),
         "pace": pace,
+        "warm_up": warm_up,
     }
     console = Console(quiet=quiet)
     folder = str(output or resume)
     begun = {} if resume is None else read_manifest(folder)
     chosen = replace(runner.RunOptions.remembered(begun), **given)
     watch = RunWatch(console)
-    try:
+    again = f"sortedf run --resume {shlex.quote(folder)}"
+    with how_to_go_on(again, Path(folder), console):
         if resume is None:
             result = runner.run(str(plan), batch, folder, chosen, watch=watch)
         else:
             result = runner.resume(
                 folder, chosen, plan=plan, batch=batch, retry_failed=retry_failed, watch=watch
             )
-    except (EngineError, StorageError, KeyboardInterrupt, SystemExit):
-        if (Path(folder) / "manifest.json").is_file():
-            console.note(_how_to_resume(folder))
-        raise
-    code = _end(result, watch, console)
+    code = end(result, watch, again, console)
     if json:
         console.json(result.to_dict())
     else:
@@ -115,21 +118,3 @@ def run(
         console.show(run_tables.run(result.to_dict()))
     if code:
         raise typer.Exit(code)
-
-
-def _end(result: RunResult, watch: RunWatch, console: Console) -> int:
-    """Say what there is to say at the end, and give the exit code."""
-    if result.interrupted or result.died is not None:
-        counts = result.counts._asdict().items()
-        parts = [f"{number:,} {name.replace('_', ' ')}" for name, number in counts]
-        console.note("; ".join([*parts, _how_to_resume(str(result.folder))]))
-    if result.died is not None:
-        console.error(f"the engine died: {result.died}")
-        return ENGINE_DIED
-    if result.interrupted:
-        return 128 + watch.signal
-    return SOME_FAILED if result.counts.failed or result.counts.not_run else 0
-
-
-def _how_to_resume(folder: str) -> str:
-    return f"sortedf run --resume {shlex.quote(folder)} goes on"

@@ -87,6 +87,15 @@ class Serving:
             show_default=False,
         ),
     ] = None
+    output_error: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="No BATCH: outputs that are by this share longer or shorter than planned, at "
+            "random.",
+            show_default="as planned",
+        ),
+    ] = None
     run_seed: Annotated[
         int | None,
         typer.Option(

@@ -20,7 +20,7 @@ from sortedf.engine.training import Training
 from sortedf.errors import Fault, InputError
 from sortedf.instances.files import write_whole
 from sortedf.instances.json_text import JSON_ERRORS, json_fault
-from sortedf.instances.source import open_source
+from sortedf.instances.source import Source, open_source
 
 Report = Callable[[str], None]
 
@@ -123,7 +123,7 @@ def _lines(text: bytes) -> Iterator[bytes]:
     yield text + b"\n"
 
 
-def read_calibration(path: str | Path) -> Calibration:
+def read_calibration(path: str | Path | Source) -> Calibration:
     """Read a step-time file, with or without what a calibration adds to it.
 
     Raises
@@ -131,7 +131,7 @@ def read_calibration(path: str | Path) -> Calibration:
     InputError
         As :func:`sortedf.engine.step_time.read_step_time`.
     """
-    source = open_source(path)
+    source = path if isinstance(path, Source) else open_source(path)
     model = parse_step_time(source.data, source.name)
     try:
         part = msgspec.json.decode(source.data, type=_Document).calibration

@@ -32,6 +32,11 @@ class AttemptRecords:
         Where to.
     meta
         What the engine says of itself, and what else is to be known of this start.
+
+    Attributes
+    ----------
+    refused
+        Jobs that ended without an answer, for ``meta.json``.
     """
 
     def __init__(self, folder: Path, meta: Mapping[str, Any]) -> None:
@@ -39,6 +44,7 @@ class AttemptRecords:
         self._meta = {**meta, "started_at": _told(_now())}
         self._began = _now()
         self._count = 0
+        self.refused = 0
         self._first = float("inf")
         self._last = float("-inf")
         self._file: TextIO | None = None
@@ -62,7 +68,12 @@ class AttemptRecords:
         with suppress(FileNotFoundError):  # the engine may not have come to a step
             self._write_series(self.folder / STEPS_FILE)
         self._write_meta(
-            {**self._meta, "finished_at": _told(finished), "num_requests": self._count}
+            {
+                **self._meta,
+                "finished_at": _told(finished),
+                "num_requests": self._count,
+                "num_refused": self.refused,
+            }
         )
 
     def take(self, answer: Answer) -> None:

@@ -43,7 +43,7 @@ class Executed:
     def take(self, answer: Answer) -> None:
         """Note an answer."""
         times = answer.times
-        self.began = min(self.began, times.queued)
+        self.began = min(self.began, times.admitted)
         self.answers.append(
             (answer.job.name, times.first_token, times.last_token, times.preemptions)
         )
@@ -51,7 +51,8 @@ class Executed:
     def figures(self) -> dict[str, float | int]:
         """Give realized seconds, named as those of a prediction; empty without an answer.
 
-        All jobs count as given to the engine at once, when the first one was.
+        All jobs count from the moment at which the engine began with the first, when it had been
+        given all.
         """
         if not self.answers:
             return {}
@@ -138,7 +139,8 @@ def execute(
     collector = Collector(work.lines, model)
     done = Executed()
     lines = failed = ended = tokens = 0
-    with AttemptRecords(folder.attempt, {**engine.meta, **meta}) as records:
+    told = {**engine.meta, **meta, "num_jobs": len(jobs)}
+    with AttemptRecords(folder.attempt, told) as records:
         # An iterator that is not closed would go on in the engine.
         outcomes = engine.execute(jobs, steps=folder.attempt / STEPS_FILE)
         with closing(outcomes):  # type: ignore[type-var]
@@ -150,6 +152,8 @@ def execute(
                             tokens += outcome.output_tokens
                             done.take(outcome)
                             records.take(outcome)
+                        else:
+                            records.refused += 1
                         if (line := collector.take(outcome)) is not None:
                             folder.append(line)
                             lines += 1

@@ -36,27 +36,41 @@ class Prepared:
 
     Parameters
     ----------
-    data
-        The plan's file, byte for byte.
+    plan_name, data
+        The plan's file: its name, and all of it, byte for byte.
+    batch
+        Path of the batch file.
+    step_times
+        That the run is predicted by.
     context
         The most tokens of a request, as far as they are known without the engine.
     """
 
     plan: Plan
+    plan_name: str
     data: bytes
+    batch: str | None
     work: Work
     engine_options: EngineOptions
     step_times: Calibration | None
     context: int | None
 
 
-def prepare(plan: str, batch: str | None, options: RunOptions, watch: Watch) -> Prepared:
+def prepare(
+    plan: str,
+    batch: str | None,
+    options: RunOptions,
+    watch: Watch,
+    step_times: Calibration | None = None,
+) -> Prepared:
     """Read everything, and refuse what cannot be run.
 
     Parameters
     ----------
     plan, batch
         Paths; ``-`` is stdin.
+    step_times
+        Instead of those that the options name.
 
     Raises
     ------
@@ -67,7 +81,8 @@ def prepare(plan: str, batch: str | None, options: RunOptions, watch: Watch) -> 
     OptionError
         For options that do not go together, or that the engine does not take.
     """
-    step_times = None if options.steptime is None else read_step_times(options.steptime)
+    if step_times is None and options.steptime is not None:
+        step_times = read_step_times(options.steptime)
     read, data = _read_plan(plan, watch)
     engine_options = _engine_options(options, read, step_times)
     work = _read_work(options, read, batch, watch)
@@ -75,7 +90,9 @@ def prepare(plan: str, batch: str | None, options: RunOptions, watch: Watch) -> 
     work = work.without(jobs.too_long(work.lines, context))
     return Prepared(
         plan=read,
+        plan_name="plan.json" if plan == "-" else Path(plan).name,
         data=data,
+        batch=batch,
         work=work,
         engine_options=engine_options,
         step_times=step_times,
@@ -130,22 +147,28 @@ def _engine_options(
 
 def _read_work(options: RunOptions, plan: Plan, batch: str | None, watch: Watch) -> Work:
     """Read the batch, or make requests of the plan alone."""
+    error = options.output_error
+    if error is not None and not 0 <= error < 1:
+        raise OptionError(f"--output-error is {error}; it must be a share from 0 to below 1")
     if batch is None:
+        outputs = jobs.random_outputs(options.seed, error or 0.0)
         if options.random_prompts:
             vocabulary = vocabulary_of(options.model)
             if vocabulary is None:
                 raise OptionError(
                     "--random-prompts needs --model with a config.json that has vocab_size"
                 )
-            return jobs.work_of_plan(plan, jobs.random_prompts(options.seed, vocabulary))
+            return jobs.work_of_plan(plan, jobs.random_prompts(options.seed, vocabulary), outputs)
         if options.engine == "replay":
-            return jobs.work_of_plan(plan, jobs.planned_prompt)
+            return jobs.work_of_plan(plan, jobs.planned_prompt, outputs)
         raise OptionError(
             "BATCH is missing: the batch file of the plan; --random-prompts runs prompts of "
             "the planned lengths"
         )
     if options.random_prompts:
         raise OptionError("--random-prompts stands for a BATCH; leave one of them out")
+    if error is not None:
+        raise OptionError("--output-error is of runs without a BATCH, which says how long")
     reading = Reading(
         tokenizer=options.tokenizer or tokenizer_of(options.model),
         models=() if options.any_model else options.names,

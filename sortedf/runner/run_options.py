@@ -9,8 +9,8 @@ from typing import Any, Self
 
 from sortedf.runner.engines import Handover
 
-SPEED = "pace"
-"""Of the replay alone, and not remembered: it changes no answer."""
+PASSING = ("pace", "warm_up")
+"""Not remembered: they change no answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +33,10 @@ class RunOptions:
         Answer whatever model a body names.
     random_prompts
         Without a batch: random prompts, outputs of exactly the planned lengths.
+    output_error
+        Without a batch: outputs that are by this share longer or shorter than planned, at random.
     seed
-        Of random prompts, and of the engine.
+        Of random prompts and outputs, and of the engine.
     settings
         Names and values of :class:`sortedf.engine.EngineSettings`; ``version`` by its name. What is
         left out is the plan's, or the engine's default.
@@ -44,6 +46,9 @@ class RunOptions:
         Step times to predict the run by: a file or the name of a packaged set.
     pace
         Of the replay: how many times as fast as the engine would be; ``None`` for at once.
+    warm_up
+        Whether the engine first does requests that are thrown away; ``None`` for where the run is
+        predicted.
     """
 
     engine: str = "replay"
@@ -53,11 +58,13 @@ class RunOptions:
     served_model_name: Sequence[str] = ()
     any_model: bool = False
     random_prompts: bool = False
+    output_error: float | None = None
     seed: int = 0
     settings: Mapping[str, Any] = field(default_factory=dict)
     engine_arguments: Mapping[str, Any] = field(default_factory=dict)
     steptime: str | None = None
     pace: float | None = None
+    warm_up: bool | None = None
 
     @classmethod
     def remembered(cls, manifest: Mapping[str, Any]) -> Self:
@@ -66,9 +73,10 @@ class RunOptions:
         return cls(**{name: value for name, value in manifest.items() if name in names})
 
     def to_dict(self) -> dict[str, Any]:
-        """Give all but the pace as values of JSON."""
+        """Give what is remembered as values of JSON."""
         values = {option.name: getattr(self, option.name) for option in fields(self)}
-        del values[SPEED]
+        for name in PASSING:
+            del values[name]
         return values | {
             "handover": str(self.handover),
             "served_model_name": list(self.served_model_name),
@@ -84,3 +92,9 @@ class RunOptions:
         if self.model is None:
             return []
         return list(dict.fromkeys([self.model, Path(self.model).resolve().name]))
+
+    @property
+    def warms_up(self) -> bool:
+        """Whether the engine is warmed up; the replay has no need."""
+        wanted = self.steptime is not None if self.warm_up is None else self.warm_up
+        return wanted and self.engine != "replay"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sortedf import __version__
 from sortedf.errors import SHOWN_FAULTS, Fault
@@ -18,11 +18,12 @@ from sortedf.runner.engines import Engine, Handover, Job
 from sortedf.runner.execute import Executed, execute, refused_lines, write_errors
 from sortedf.runner.folder import Counts, RunFolder
 from sortedf.runner.jobs import LineError, Work, too_long
-from sortedf.runner.predicted import predict_jobs, prediction_document
+from sortedf.runner.predicted import PREDICTION, predict_jobs, prediction_document
 from sortedf.runner.preparing import Prepared, batch_path, prepare, unidentifying
 from sortedf.runner.run_identity import read_manifest
 from sortedf.runner.run_options import RunOptions
-from sortedf.runner.start import start_engine
+from sortedf.runner.start import EngineOptions, start_engine
+from sortedf.runner.warm_up import warm_up
 from sortedf.runner.watch import Unwatched, Watch
 
 RESULT_SCHEMA = "sortedf.run_result/1"
@@ -132,8 +133,8 @@ def run(
     EngineError
         When the engine does not start. One that dies later is a result.
     """
-    start = _Start(options or RunOptions(), watch or Unwatched(), str(folder))
-    return start.go(str(plan), None if batch is None else str(batch))
+    execution = Execution(options or RunOptions(), watch or Unwatched(), str(folder))
+    return execution.go(str(plan), None if batch is None else str(batch))
 
 
 def resume(
@@ -166,7 +167,7 @@ def resume(
         See :func:`run`.
     """
     begun = read_manifest(folder)
-    start = _Start(
+    execution = Execution(
         options or RunOptions.remembered(begun),
         watch or Unwatched(),
         str(folder),
@@ -175,12 +176,33 @@ def resume(
     )
     path = Path(folder) / begun["plan"] if plan is None else plan
     found = begun.get("batch") if batch is None else str(batch)
-    return start.go(str(path), found)
+    return execution.go(str(path), found)
+
+
+class Started(NamedTuple):
+    """An engine, and what it was warmed up by; ``None`` when it was not."""
+
+    engine: Engine
+    warm_up: Mapping[str, int] | None
+
+
+Start = Callable[[Path, Sequence[Job]], AbstractContextManager[Started]]
+"""Gives an engine for jobs. The path is where its log may go."""
 
 
 @dataclass(frozen=True)
-class _Start:
-    """One start of a run; ``begun`` is the manifest of one that is resumed."""
+class Execution:
+    """One start of a run.
+
+    Parameters
+    ----------
+    folder
+        Of the run.
+    begun
+        The manifest of a run that is resumed.
+    retry_failed
+        Of a run that is resumed: also run again what was refused.
+    """
 
     options: RunOptions
     watch: Watch
@@ -189,23 +211,31 @@ class _Start:
     retry_failed: bool = False
 
     def go(self, plan: str, batch: str | None) -> RunResult:
-        """Run."""
+        """Run a plan, on an engine of its own."""
         prepared = prepare(plan, batch, self.options, self.watch)
+
+        def start(log: Path, jobs: Sequence[Job]) -> AbstractContextManager[Started]:
+            return self.started(prepared.engine_options, log, jobs)
+
+        return self.execute(prepared, start)
+
+    def execute(self, prepared: Prepared, start: Start) -> RunResult:
+        """Run a plan on an engine that is started when there is something to do."""
         work, context = prepared.work, prepared.context
-        self._list(work.errors, batch)
+        self._list(work.errors, prepared.batch)
         with ExitStack() as stack:
-            folder = stack.enter_context(self._open(plan, batch, prepared))
+            folder = stack.enter_context(self._open(prepared))
             for note in folder.notes:
                 self.watch.note(note)
             write_errors(folder, work.errors)
             jobs = work.jobs(folder.status, context)
             done, prediction = None, None
             if jobs:
-                engine = stack.enter_context(closing(self._engine(prepared, folder)))
-                work, jobs = self._check(prepared, engine, folder, batch)
+                started = stack.enter_context(start(folder.attempt / "engine.log", jobs))
+                work, jobs = self._check(prepared, started.engine, folder)
             if jobs:
-                prediction = self._predict(jobs, prepared, engine, folder)
-                done = self._execute(engine, work, jobs, folder, prediction)
+                prediction = self._predict(jobs, prepared, started.engine, folder)
+                done = self._execute(started, work, jobs, folder, prediction)
             counts = folder.finish()
         return RunResult(
             folder=folder.path,
@@ -215,6 +245,20 @@ class _Start:
             done=done,
             prediction=prediction,
         )
+
+    @contextmanager
+    def started(self, options: EngineOptions, log: Path, jobs: Sequence[Job]) -> Iterator[Started]:
+        """Start an engine, and warm it up if that is wanted; closed in the end."""
+        name = self.options.engine
+        with ExitStack() as stack:
+            with self.watch.status(f"starting {name}"):
+                engine = start_engine(name, options, log)
+            stack.callback(engine.close)
+            told = None
+            if self.options.warms_up:
+                with self.watch.status(f"warming {name} up"):
+                    told = warm_up(engine, jobs)
+            yield Started(engine, told)
 
     def _list(self, errors: Sequence[LineError], batch: str | None) -> None:
         """Say which lines cannot run."""
@@ -228,32 +272,30 @@ class _Start:
             noun = "request cannot" if len(errors) == 1 else "requests cannot"
             self.watch.note(f"{len(errors):,} {noun} run{rest}; an error record each")
 
-    def _open(self, path: str, batch: str | None, prepared: Prepared) -> RunFolder:
+    def _open(self, prepared: Prepared) -> RunFolder:
         """Make the folder, or open the one of a run that is resumed."""
         inputs = prepared.work.inputs
         manifest = {
             "plan_sha256": hashlib.sha256(prepared.data).hexdigest(),
             "instance_sha256": prepared.plan.instance_sha256,
             **self.options.to_dict(),
-            "batch": batch_path(batch),
+            "batch": batch_path(prepared.batch),
         }
         if self.begun is not None:
             manifest |= unidentifying(self.begun)
             return RunFolder.resume(
                 self.folder, manifest, inputs=inputs, retry_failed=self.retry_failed
             )
-        name = "plan.json" if path == "-" else Path(path).name
         return RunFolder.create(
-            self.folder, manifest, plan=prepared.data, plan_name=name, inputs=inputs
+            self.folder,
+            manifest,
+            plan=prepared.data,
+            plan_name=prepared.plan_name,
+            inputs=inputs,
         )
 
-    def _engine(self, prepared: Prepared, folder: RunFolder) -> Engine:
-        name = self.options.engine
-        with self.watch.status(f"starting {name}"):
-            return start_engine(name, prepared.engine_options, folder.attempt / "engine.log")
-
     def _check(
-        self, prepared: Prepared, engine: Engine, folder: RunFolder, batch: str | None
+        self, prepared: Prepared, engine: Engine, folder: RunFolder
     ) -> tuple[Work, list[Job]]:
         """Hold plan and requests against the engine as it was started."""
         check_budget(prepared.plan, engine.settings, self.watch.note)
@@ -262,7 +304,7 @@ class _Start:
         jobs = work.without(errors).jobs(folder.status, context)
         errors += refused_lines(engine, work.lines, jobs)
         work = work.without(errors)
-        self._list(errors, batch)
+        self._list(errors, prepared.batch)
         write_errors(folder, errors)
         return work, work.jobs(folder.status, context) if errors else jobs
 
@@ -280,7 +322,7 @@ class _Start:
             document = prediction_document(predict_jobs(jobs, step_times, engine.settings), jobs)
         document |= {"steptime_file": self.options.steptime, "steptime": step_times.to_dict()}
         text = json.dumps(document, allow_nan=False)
-        write_whole(folder.attempt / "prediction.json", [text.encode()])
+        write_whole(folder.attempt / PREDICTION, [text.encode()])
         self.watch.note(
             f"predicted: mean latency {document['mean_latency_seconds']:,.2f} s, makespan "
             f"{document['makespan_seconds']:,.2f} s"
@@ -289,7 +331,7 @@ class _Start:
 
     def _execute(
         self,
-        engine: Engine,
+        started: Started,
         work: Work,
         jobs: Sequence[Job],
         folder: RunFolder,
@@ -302,12 +344,16 @@ class _Start:
             predicted=[request["completion"] for request in requests],
         ) as progress:
             return execute(
-                engine,
+                started.engine,
                 work,
                 jobs,
                 folder,
                 model=(self.options.names or ["replay"])[0],
-                meta={"handover": str(self.options.handover), "engine": self.options.engine},
+                meta={
+                    "handover": str(self.options.handover),
+                    "engine": self.options.engine,
+                    "warm_up": started.warm_up,
+                },
                 progress=progress,
                 stop=self.watch.stop,
             )

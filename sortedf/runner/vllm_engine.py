@@ -87,7 +87,7 @@ class VllmEngine:
         longest, budget = self._settings.max_model_len, self._settings.kv_tokens
         if not prompt:
             return Refusal(job=job, code="invalid_prompt", message="the prompt has no tokens")
-        if not (0 <= min(job.prompt) and max(job.prompt) < self._vocabulary):
+        if not (min(job.prompt) >= 0 and max(job.prompt) < self._vocabulary):
             bad = next(token for token in job.prompt if not 0 <= token < self._vocabulary)
             text = f"token id {bad} in the prompt; the model has 0 to {self._vocabulary - 1}"
             return Refusal(job=job, code="invalid_prompt", message=text)
@@ -102,7 +102,10 @@ class VllmEngine:
             return Refusal(job=job, code="kv_budget_exceeded", message=text)
         try:
             self._engine.input_processor.process_inputs(
-                job.name, self._requests.prompt(job), self._requests.parameters(job, None), self._tasks
+                job.name,
+                self._requests.prompt(job),
+                self._requests.parameters(job, None),
+                self._tasks,
             )
         except Exception as error:
             return refusal_of(job, error)

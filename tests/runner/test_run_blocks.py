@@ -48,10 +48,10 @@ def test_nothing_is_preempted(
 
 
 def most_blocks(plan: Plan, block: int) -> int:
-    """Count blocks, in the steps of a plan, by hand: a sequence in its k-th step has s + k tokens."""
+    """Count blocks in the steps of a plan: a sequence in its k-th step has s + k tokens."""
     rows = list(zip(plan.starts, plan.prompt_tokens, plan.output_tokens, strict=True))
     last = max(start + output for start, _, output in rows)
-    return max(
+    most: int = max(
         sum(
             -(-(prompt + step - start) // block)
             for start, prompt, output in rows
@@ -59,3 +59,4 @@ def most_blocks(plan: Plan, block: int) -> int:
         )
         for step in range(1, last + 1)
     )
+    return most

@@ -39,9 +39,7 @@ def run(batch: Path, folder: Path, *further: object) -> tuple[int, dict[Any, dic
     return code, found
 
 
-def test_one_bad_request(
-    cases: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_bad_request(cases: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Case 31: told before the engine is started, one error line each, exit code 7."""
     batch = cases / "31-one-bad-request" / "batch.jsonl"
     code, found = run(batch, tmp_path, "--any-model", "--max-model-len", 64)
@@ -149,9 +147,7 @@ def test_a_request_that_was_edited(
     assert (folder / "output.jsonl").read_bytes() == before
 
 
-def test_errors_in_the_output(
-    cases: Path, begun: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_in_the_output(cases: Path, begun: Any, capsys: pytest.CaptureFixture[str]) -> None:
     """Case 55: only what was answered, or would fail again, counts as done."""
     case = cases / "55-resume-with-errors"
     folder, whole = begun(case / "batch.jsonl", case / "output.jsonl")

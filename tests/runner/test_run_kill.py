@@ -140,9 +140,7 @@ def test_no_room(work: tuple[Path, Path], tmp_path: Path) -> None:
     folder = tmp_path / "run"
     limit = 60_000  # above what plan and inputs need, below the answers
     small = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (limit, limit))
-    process = start(
-        plan, batch, "-o", folder, "--any-model", "--pace", 1000, preexec_fn=small
-    )
+    process = start(plan, batch, "-o", folder, "--any-model", "--pace", 1000, preexec_fn=small)
     code, out, err = ended(process)
     assert (code, out) == (3, "")
     assert "output.jsonl" in err
