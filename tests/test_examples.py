@@ -9,6 +9,7 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,14 +35,15 @@ def run(*command: object) -> str:
     return done.stdout
 
 
+def read_lines(path: Path) -> list[Any]:
+    """Read a file of JSON lines."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
 def answered(folder: Path) -> None:
     """See that each request of the batch has an answer."""
-    asked = [
-        json.loads(line)["custom_id"] for line in (folder / "batch.jsonl").read_text().splitlines()
-    ]
-    lines = [
-        json.loads(line) for line in (folder / "run" / "output.jsonl").read_text().splitlines()
-    ]
+    asked = [line["custom_id"] for line in read_lines(folder / "batch.jsonl")]
+    lines = read_lines(folder / "run" / "output.jsonl")
     assert len(asked) == REQUESTS
     assert sorted(line["custom_id"] for line in lines) == sorted(asked)
     assert all(line["response"]["status_code"] == 200 for line in lines)
