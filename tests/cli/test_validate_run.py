@@ -1,5 +1,4 @@
-"""`sortedf validate` of what `sortedf run` executed: on the replay, predicted by its own step times,
-nothing is off."""
+"""`sortedf validate` of what `sortedf run` executed: the replay does what it predicts."""
 
 from __future__ import annotations
 
@@ -331,7 +330,7 @@ def test_pages(
         assert run(capsys, *told)[0] == 0
     text = pages[0].read_text()
     assert text == pages[1].read_text()
-    for part in ("scatter-wide", "series-narrow", "orders-wide", "answers-narrow", "fcfs over plan"):
+    for part in ("scatter-wide", "series-narrow", "orders-wide", "answers-narrow", "over plan"):
         assert part in text
     assert run(capsys, "validate", compared[0], "-o", tmp_path / "alone.html", "-q")[0] == 0
     assert "orders-wide" not in (tmp_path / "alone.html").read_text()
