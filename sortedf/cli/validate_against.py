@@ -100,7 +100,7 @@ class Against:
                 for handover in dict.fromkeys(order.handover for order in missing):
                     setup = self._setup(handover)
                     with ExitStack() as stack:
-                        start = self._shared(setup, stack)
+                        start = self._shared(setup, missing[0].file.plan, stack)
                         for order in missing:
                             if order.handover != handover:
                                 continue
@@ -200,15 +200,17 @@ class Against:
             command += f" --repeat {self.repeat}"
         return Execution(setup, str(folder), self.console, again=command)
 
-    def _shared(self, setup: Setup, stack: ExitStack) -> Start:
-        """Give an engine that is started by the first who asks, and is there for all."""
+    def _shared(self, setup: Setup, plan: Plan, stack: ExitStack) -> Start:
+        """Give an engine that is started by the first who asks, and is there for all.
+
+        Of the plan only the budget and the blocks matter, which all orders have in common.
+        """
         from sortedf.runner.against import AGAINST
 
         engines: list[Started] = []
 
         def start(log: Path, jobs: Sequence[Job]) -> AbstractContextManager[Started]:
             if not engines:
-                plan, _ = setup.read_plan(str(self.folder / str(self._manifest()["plan"])))
                 options = setup.engine_options(plan, self._engine_times(setup.engine))
                 own = self.folder / AGAINST / "engine.log"
                 execution = self._execution(setup, self.folder)

@@ -170,9 +170,7 @@ def test_what_is_there_is_not_run_again(
     assert compared[1]["against"]["verdict"].split(";")[1] in out
 
 
-def test_repeats_take_turns(
-    base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_repeats_take_turns(base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = executed(base, tmp_path / "run")
     told = ("validate", folder, "--against", "fcfs,longest", "--repeat", "3")
     code, _, err = run(capsys, *told)

@@ -120,8 +120,8 @@ def test_outputs_that_err(folder: Path, tmp_path: Path) -> None:
     """All is done, in the order of the plan; loss is reported."""
     manifest = json.loads((folder / "run" / "manifest.json").read_text())
     cache = ("--num-gpu-blocks", manifest["settings"]["num_gpu_blocks"], "--model", folder)
-    told = ("run", folder / "plan.json", *ENGINE, *cache, "--random-prompts", "-q", "--json")
-    done = json.loads(program(*told, "--output-error", "0.3", "-o", tmp_path / "run"))
+    begun = ("run", folder / "plan.json", *ENGINE, *cache, "--random-prompts", "-q", "--json")
+    done = json.loads(program(*begun, "--output-error", "0.3", "-o", tmp_path / "run"))
     assert (done["answered"], done["failed"], done["not_run"]) == (N, 0, 0)
     told = ("validate", tmp_path / "run", "--steptime", folder / "steptime.json", "--json")
     (attempt,) = json.loads(program(*told))["attempts"]
