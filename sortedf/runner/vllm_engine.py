@@ -102,10 +102,7 @@ class VllmEngine:
             return Refusal(job=job, code="kv_budget_exceeded", message=text)
         try:
             self._engine.input_processor.process_inputs(
-                job.name,
-                self._requests.prompt(job),
-                self._requests.parameters(job, None),
-                self._tasks,
+                job.name, self._requests.prompt(job), self._requests.parameters(job, None), self._tasks
             )
         except Exception as error:
             return refusal_of(job, error)
