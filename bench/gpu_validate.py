@@ -12,7 +12,7 @@ order (fcfs) and shortest output (mcsf), which the engine's own scheduler is han
 
 Tables to stdout, progress to stderr, run folders into DIR. Exit codes: 0 measured; 1 something
 failed, or the minutes were over; 77 there is no engine with CUDA, nothing was measured.
-``--device cpu`` tries the script itself on the CPU engine and a tiny model: the figures say nothing.
+``--device cpu`` tries the script itself on the CPU engine with a tiny model; figures say nothing.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from validate_engine import LARGEST, ROOT, Engine, cpu_engine, lengths, measure, print_figures
+from validate_engine import LARGEST, Engine, cpu_engine, lengths, measure, print_figures
 
 NO_CUDA = 77
 
@@ -82,43 +82,6 @@ class Gpu(NamedTuple):
     python: str
     told: str
     memory: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class TimedEngine(Engine):
-    """An engine whose commands are ended when the time is over.
-
-    Parameters
-    ----------
-    deadline
-        Of the monotonic clock, in seconds.
-    """
-
-    deadline: float
-
-    def sortedf(self, *arguments: object) -> str:
-        """Run a command line in its environment, in the time that is left."""
-        left = max(1.0, self.deadline - time.monotonic())
-        try:
-            return self._within(left, *arguments)
-        except subprocess.TimeoutExpired:
-            words = " ".join(map(str, arguments[:2]))
-            sys.exit(f"the minutes were over in `sortedf {words} ...`; give more --minutes")
-
-    def _within(self, seconds: float, *arguments: object) -> str:
-        told = [self.python, "-m", "sortedf", *map(str, arguments)]
-        environment = os.environ | {"PYTHONPATH": str(ROOT)} | self.environment
-        done = subprocess.run(
-            told,
-            stdout=subprocess.PIPE,
-            text=True,
-            check=False,
-            env=environment,
-            timeout=seconds,
-        )
-        if done.returncode:
-            sys.exit(f"sortedf {' '.join(map(str, arguments))}: exit code {done.returncode}")
-        return done.stdout
 
 
 def find_gpu() -> Gpu | None:
@@ -186,11 +149,10 @@ def main() -> int:
                 size = "8b" if gpu.memory >= ROOMY else "small"
             engine, largest = gpu_engine(gpu, size, folder / "model"), LONGEST
             print(f"{gpu.told}; a Llama of the size {size}, random weights in bfloat16")
-        timed = TimedEngine(**vars(engine), deadline=deadline)
         measured = measure(
             options.backlog,
             told,
-            timed,
+            replace(engine, deadline=deadline),
             folder / options.backlog,
             largest=largest,
             repeats=options.repeats,

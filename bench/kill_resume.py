@@ -2,12 +2,12 @@
 
     python bench/kill_resume.py [--kills 10] [--requests 300] [--seed 0] [--keep DIR]
 
-Needs vLLM for the CPU: ``make vllm``, or its Python in SORTEDF_VLLM_PYTHON. A batch of the 80/20
-mix, small, is planned and run on a tiny model of random weights, the engine in a process of its own.
-The runner is ended by SIGKILL: three times in ten at a moment of the start, else some answers later.
-Each time every line that stood in the output must still stand there, byte for byte, and the
-processes of the engine must end by themselves. In the end every custom_id must stand there once. A
-row for each kill to stdout; exit code 1 when anything is lost.
+Needs vLLM for the CPU: ``make vllm``, or its Python in SORTEDF_VLLM_PYTHON. A small batch is
+planned and run on a tiny model of random weights, the engine in a process of its own. The runner is
+ended by SIGKILL: three times in ten at a moment of the start, else some answers later. Each time
+every line that stood in the output must still stand there, byte for byte, and the processes of the
+engine must end by themselves. In the end every custom_id must stand there once. A row for each kill
+to stdout; exit code 1 when anything is lost.
 """
 
 from __future__ import annotations
@@ -86,9 +86,7 @@ def main() -> None:
         folder = work / "run"
         begin: list[object] = [plan, batch, "-o", folder, *engine_options(model, BLOCKS)]
         kept: list[bytes] = []
-        print(
-            "| kill | moment | lines before | after | torn bytes | engine processes | ended in s |"
-        )
+        print("| kill | moment | lines before | after | torn bytes | processes | ended in s |")
         print("|---|---|---|---|---|---|---|")
         for number in range(1, options.kills + 1):
             again: list[object] = ["--resume", folder]

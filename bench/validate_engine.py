@@ -20,6 +20,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,18 +70,27 @@ class Engine:
         Tokens in a block.
     environment
         Variables that its processes get.
+    deadline
+        Of the monotonic clock, in seconds; commands are ended then.
     """
 
     python: str
     arguments: Sequence[str]
     block_size: int
     environment: dict[str, str]
+    deadline: float | None = None
 
     def sortedf(self, *arguments: object) -> str:
         """Run a command line in its environment; gives what it prints."""
         told = [self.python, "-m", "sortedf", *map(str, arguments)]
         environment = os.environ | {"PYTHONPATH": str(ROOT)} | self.environment
-        done = subprocess.run(told, stdout=subprocess.PIPE, text=True, check=False, env=environment)
+        left = None if self.deadline is None else max(1.0, self.deadline - time.monotonic())
+        try:
+            done = subprocess.run(
+                told, stdout=subprocess.PIPE, text=True, check=False, env=environment, timeout=left
+            )
+        except subprocess.TimeoutExpired:
+            sys.exit(f"the time was over in `sortedf {arguments[0]} {arguments[1]} ...`")
         if done.returncode:
             sys.exit(f"sortedf {' '.join(map(str, arguments))}: exit code {done.returncode}")
         return done.stdout
