@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -27,8 +28,8 @@ sys.path[:0] = [str(TESTS), str(TESTS / "runner")]
 from run_commands import lines_in, mixed_batch, planned, wait_until  # noqa: E402
 from run_on_vllm import (  # noqa: E402
     BLOCK,
-    descendants,
     engine_options,
+    kill,
     make_model,
     start_on_vllm,
     wait_for_end,
@@ -52,15 +53,13 @@ def kill_once(
         )
         moment = f"{time.monotonic() - begun:.1f} s after the start"
     else:
-        more = generator.randint(0, 30)
+        more = generator.randint(0, 20)
         wait_until(lambda: len(lines_in(folder)) > len(kept) + more, process)
         time.sleep(generator.uniform(0, 0.02))
         moment = f"after {more} more answers"
-    engine = descendants(process.pid)
-    process.kill()
-    _, err = process.communicate()
-    if process.returncode != -9:
-        sys.exit(f"the run ended before it was killed: {err[-1000:]}")
+    engine = kill(process)
+    if process.returncode != -signal.SIGKILL:
+        sys.exit("the run ended before it was killed; more --requests make it longer")
     begun = time.monotonic()
     left = wait_for_end(engine)
     if left:
