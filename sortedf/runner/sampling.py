@@ -85,7 +85,7 @@ def sampling_of(checked: BatchLine) -> Sampling:
             parameters[name] = check(body[name], name)
     if parameters.get("seed") == -1:  # vLLM's word for none
         del parameters["seed"]
-    if parameters.get("seed", 0) > INT64 - checked.choices:
+    if parameters.get("seed", 0) > INT64 - (checked.choices - 1):
         raise BadLine(f"seed is {parameters['seed']}; it leaves none for the other choices")
     logprobs = _logprobs(body, chat)
     if logprobs is not None:

@@ -92,10 +92,8 @@ def test_bodies_mean_what_they_mean_to_vllm() -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert len(answers) == len(bodies)
-    read = refused = 0
-    for body, answer in zip(bodies, answers, strict=True):
-        assert answer["differ"] == [], body
-        assert (body["why"] is None) == (answer["refused"] is None), (body, answer)
-        read += body["why"] is None
-        refused += body["why"] is not None
-    assert min(read, refused) > 300
+    pairs = list(zip(bodies, answers, strict=True))
+    assert [pair for pair in pairs if pair[1]["differ"]] == []
+    unlike = [p for p in pairs if (p[0]["why"] is None) != (p[1]["refused"] is None)]
+    assert unlike == []
+    assert 300 < sum(body["why"] is None for body in bodies) < len(bodies) - 300

@@ -1,7 +1,7 @@
 """Holds sampling parameters against what vLLM's server makes of the same bodies.
 
-Reads JSON lines ``{"chat", "body", "limit", "parameters"}`` and answers each with what vLLM says of the body
-(``refused``, or null), and the fields in which the parameters differ from its own.
+Reads JSON lines ``{"chat", "body", "limit", "parameters"}`` and answers each with what vLLM says of
+the body (``refused``, or null), and the fields in which the parameters differ from its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ IGNORED = ("output_kind", "skip_clone", "n")
 
 
 def fields(parameters: SamplingParams) -> dict[str, Any]:
-    """What matters of parameters, as they come out of their checks."""
+    """Give what matters of parameters, as they come out of their checks."""
     names = [name for name in parameters.__struct_fields__ if name not in IGNORED]
     return {name: getattr(parameters, name) for name in names}
 
