@@ -145,9 +145,9 @@ class _Run:
             for note in folder.notes:
                 self.console.note(note)
             write_errors(folder, work.errors)
-            jobs = work.jobs(folder.status, context)
+            jobs: list[Job] = []
             done, prediction = None, None
-            if jobs:
+            if not work.lines.keys() <= folder.status.keys():
                 engine = stack.enter_context(closing(self._start(engine_options, folder)))
                 work, jobs = self._check(plan, engine, work, folder)
             if jobs:
