@@ -5,7 +5,7 @@
 
 The one name serves synchronous and asynchronous scheduling. What it is told, by the engine's
 ``additional_config`` and by each request's ``extra_args``, stands in
-:mod:`sortedf.runner.scheduler_settings`; docs/runner.md has the rules.
+:mod:`sortedf.runner.scheduler_settings`; docs/scheduler.md has the rules.
 
 It decides two things, the order of the waiting requests and whether there is room for the next one;
 all else, and what of a request cannot be admitted yet (a grammar that is being compiled, KV on its
