@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -149,6 +150,7 @@ def _interrupts_kept_here(own_process: bool) -> Iterator[None]:
     if not own_process:
         yield
         return
+    resource_tracker.ensure_running()  # starting it unblocks the signal
     ended = threading.Event()
     threading.Thread(target=ended.wait, daemon=True).start()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
