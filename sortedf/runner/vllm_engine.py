@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -87,7 +87,7 @@ class VllmEngine:
         longest, budget = self._settings.max_model_len, self._settings.kv_tokens
         if not prompt:
             return Refusal(job=job, code="invalid_prompt", message="the prompt has no tokens")
-        if not (0 <= min(job.prompt) and max(job.prompt) < self._vocabulary):
+        if min(job.prompt) < 0 or max(job.prompt) >= self._vocabulary:
             bad = next(token for token in job.prompt if not 0 <= token < self._vocabulary)
             text = f"token id {bad} in the prompt; the model has 0 to {self._vocabulary - 1}"
             return Refusal(job=job, code="invalid_prompt", message=text)
@@ -102,7 +102,10 @@ class VllmEngine:
             return Refusal(job=job, code="kv_budget_exceeded", message=text)
         try:
             self._engine.input_processor.process_inputs(
-                job.name, self._requests.prompt(job), self._requests.parameters(job, None), self._tasks
+                job.name,
+                self._requests.prompt(job),
+                self._requests.parameters(job, None),
+                self._tasks,
             )
         except Exception as error:
             return refusal_of(job, error)
@@ -110,7 +113,7 @@ class VllmEngine:
 
     def execute(
         self, jobs: Sequence[Job], *, steps: Path | None = None
-    ) -> Iterator[Sequence[Outcome]]:
+    ) -> Generator[Sequence[Outcome], None, None]:
         """Do jobs, given in the order of the plan, none of which it refuses.
 
         Yields after every step what has ended in it. Closing the iterator aborts what is left; then

@@ -268,9 +268,7 @@ def test_it_does_not_start(inside: Session, options: dict[str, Any], folder: Pat
 
 
 class TestOwnProcess:
-    def test_killed_engine(
-        self, options: dict[str, Any], rows: list[Row], folder: Path
-    ) -> None:
+    def test_killed_engine(self, options: dict[str, Any], rows: list[Row], folder: Path) -> None:
         """Ctrl-C does not reach it; its death is an error, what was yielded stays."""
         with session(interpreter(), folder / "own.stderr") as own:
             started = own.ask(
@@ -292,9 +290,7 @@ class TestOwnProcess:
             assert 10 <= len(dead["outcomes"]) < N
             assert own.ask("execute", jobs=rows[:1])["error"] == "EngineError"
 
-    def test_killed_runner(
-        self, options: dict[str, Any], rows: list[Row], folder: Path
-    ) -> None:
+    def test_killed_runner(self, options: dict[str, Any], rows: list[Row], folder: Path) -> None:
         """It leaves no engine behind that holds the device."""
         with session(interpreter(), folder / "left.stderr") as own:
             started = own.ask(

@@ -2,9 +2,9 @@
 
     python drive_vllm.py < commands.jsonl > answers.jsonl
 
-A command is a JSON object a line, ``{"do": name, ...}``, and is answered by one line: ``start`` (the
-options, ``log``), ``refuses`` (``jobs``), ``execute`` (``jobs``, ``steps``, ``stop_after`` so many
-outcomes, ``kill_after`` so many), ``signal`` (a number, sent to the engine's processes), ``close``.
+A command is a JSON object a line, ``{"do": name, ...}``, and is answered by one line: ``start``
+(the options, ``log``), ``refuses`` (``jobs``), ``execute`` (``jobs``, ``steps``, ``stop_after`` so
+many outcomes, ``kill_after`` so many), ``signal`` (a number, for the engine's processes), ``close``.
 A job is [index, prompt, predicted output, sampling]. What sortedf raises on purpose is answered by
 ``{"error": class, "message": ...}``, with the outcomes before it. Nothing else is on stdout, which
 is what the test looks at, too.
@@ -21,8 +21,6 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-import psutil
 
 from sortedf.errors import SortedfError
 from sortedf.runner.engines import Answer, Job, Outcome
@@ -97,14 +95,24 @@ class Driver:
 
 def _processes() -> list[int]:
     """Give the engine's processes: the engine's own first, then its workers."""
-    children = psutil.Process().children(recursive=True)
-    return [child.pid for child in children if child.name().startswith("VLLM")]
+    found: list[int] = []
+    parents = [os.getpid()]
+    while parents:
+        parent = Path("/proc", str(parents.pop(0)))
+        for task in (parent / "task").iterdir():
+            for child in map(int, (task / "children").read_text().split()):
+                parents.append(child)
+                if Path("/proc", str(child), "comm").read_text().startswith("VLLM"):
+                    found.append(child)
+    return found
 
 
 def job_of(fields: list[Any]) -> Job:
     index, prompt, output, sampling = fields
     if "logit_bias" in sampling:  # JSON has texts for keys alone
-        sampling["logit_bias"] = {int(token): bias for token, bias in sampling["logit_bias"].items()}
+        sampling["logit_bias"] = {
+            int(token): bias for token, bias in sampling["logit_bias"].items()
+        }
     return Job(
         index=index,
         name=f"job {index}",
