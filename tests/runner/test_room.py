@@ -14,7 +14,7 @@ AMPLE = 10**6
 
 
 def limits(blocks: int, *groups: Group, late: bool = False, budget: int = AMPLE) -> Limits:
-    """An engine whose token budget takes whatever waits, unless it is said."""
+    """Give an engine whose token budget takes whatever waits, unless it is said."""
     return Limits(blocks, groups, budget, 0, AMPLE, late)
 
 

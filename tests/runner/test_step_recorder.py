@@ -144,5 +144,5 @@ def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
         path.write_bytes(whole[:end])
         assert len(read_step_log(path).seconds) == 1, end
     path.write_bytes(whole[: len(first) + 8] + b"\n" + whole[len(first) :])
-    with pytest.raises(InputError, match="steps.csv:3"):
+    with pytest.raises(InputError, match=r"steps\.csv:3"):
         read_step_log(path)
