@@ -69,6 +69,9 @@ def write_step_log(log: StepLog, path: str | Path) -> None:
 def read_step_log(path: str | Path) -> StepLog:
     """Read a step log; columns are found by name, others are ignored.
 
+    A last line that is torn, without an end and with too few columns, is left out: a process that
+    recorded as it went was killed.
+
     Raises
     ------
     InputError
@@ -83,6 +86,9 @@ def read_step_log(path: str | Path) -> StepLog:
         raise InputError([Fault(source.name, None, f"is empty; columns {', '.join(wanted)}")])
     header, *rows = csv.reader(io.StringIO("\n".join(text.decode() for _, text in lines)))
     names = [name.strip() for name in header]
+    if rows and len(rows[-1]) < len(names) and not source.data.endswith(b"\n"):
+        rows.pop()
+        lines.pop()
     if missing := [name for name in wanted if name not in names]:
         raise log.stop(lines[0][0], f"no column {', '.join(missing)}; the header names the columns")
     places = [names.index(name) for name in wanted]

@@ -71,11 +71,11 @@ class Limits:
 
     def blocks_of(self, slots: Any) -> Any:
         """Blocks for so many slots, an ``int`` or an array."""
-        total: Any = 0
-        for size, most in self.groups:
-            blocks = -(-slots // size)
-            total = total + (blocks if most is None else np.minimum(blocks, most))
-        return total
+        first, *others = [
+            blocks if most is None else np.minimum(blocks, most)
+            for blocks, most in (((slots + size - 1) // size, most) for size, most in self.groups)
+        ]
+        return sum(others, first)
 
     @property
     def longest(self) -> int:
@@ -136,14 +136,16 @@ class Room:
         tokens = np.clip(goal - before, 0, cap)
         end = before + tokens
         table[_LEFT] = goal - end
-        samples = (end == goal) & (tokens > 0)
-        strays = samples & ((end != table[_SHIFT] + call) | (end > table[_FORESEEN]))
-        for slot in np.flatnonzero(strays).tolist():
+        # Who ends keeps its blocks for one more call, on the course of the call that sampled last.
+        sampled_at = np.where(tokens > 0, call, call - 1)
+        off_course = (end != table[_SHIFT] + sampled_at) | (end > table[_FORESEEN])
+        for slot in np.flatnonzero((end == goal) & off_course).tolist():
             self._count_out(slot)
             foreseen = self._foresee(
                 int(table[_PROMPT, slot]), int(table[_FORESEEN, slot]), int(goal[slot])
             )
-            self._set_course(slot, self._course(foreseen, int(goal[slot]), call, 0))
+            course = self._course(foreseen, int(goal[slot]), int(sampled_at[slot]), 0)
+            self._set_course(slot, course)
         return int(tokens.sum())
 
     def course(self, prompt: int, predicted: int, known: int, call: int, left: int) -> Course:
@@ -166,17 +168,15 @@ class Room:
         """Whether so many blocks suffice at every later call if this one joins."""
         table = self._table[:, : len(self.held)]
         until = table[_UNTIL]
-        total = int(self.limits.blocks_of(min(course.until + course.shift, course.foreseen)))
         beyond = until >= course.until
-        if beyond.any():
-            total += int(self._blocks_at(table, course.until)[beyond].sum())
-        if total > blocks:
+        own = self.limits.blocks_of(min(course.until + course.shift, course.foreseen))
+        if own + self._blocks_at(table, course.until)[beyond].sum() > blocks:
             return False
         between = ~beyond & (until > call)
-        if not between.any():
-            return True
-        own = self.limits.blocks_of(np.minimum(until + course.shift, course.foreseen))
-        return bool((table[_USED] + own)[between].max() <= blocks)
+        used = table[_USED] + self.limits.blocks_of(
+            np.minimum(until + course.shift, course.foreseen)
+        )
+        return bool(used[between].max(initial=0) <= blocks)
 
     def hold(self, request: Hashable, course: Course, *, prompt: int, last: int, left: int) -> None:
         """Count in a request that holds blocks now.

@@ -243,10 +243,10 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
     def _chunk_cap(self) -> int:
         """Most tokens that one request may have in this call, as vLLM reckons it."""
         cap: int = self.scheduler_config.long_prefill_token_threshold
+        budget: int = self.max_num_scheduled_tokens
         present = sum(self.get_request_counts())
         if cap == 0 or present <= 1:
-            cap = self.max_num_scheduled_tokens
-            return cap
+            return budget
         if self.adaptive_long_prefill_threshold:
             return max(cap, self.scheduler_config.max_num_batched_tokens // present)
         return cap
