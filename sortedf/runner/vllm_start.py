@@ -28,7 +28,8 @@ INSTALL = (
     "'sortedf[vllm]', on a CPU: see \"On a CPU\" in the documentation of the runner"
 )
 
-_EXCEPTION = re.compile(r"(?:^|\s)((?:\w+\.)*\w*(?:Error|Exception|Interrupt)): (\S.*)")
+# Where a traceback ends, behind what vLLM puts before each line of its log.
+_EXCEPTION = re.compile(r"(?:^|\] )(?:\w+\.)*\w*(?:Error|Exception): (\S.*)")
 
 
 def start_vllm(options: VllmOptions, *, log: Path, counter: Any) -> Any:
@@ -190,5 +191,5 @@ def first_exception(log: Path, begin: int) -> str | None:
         text = file.read().decode(errors="replace")
     for line in text.splitlines():
         if (found := _EXCEPTION.search(line)) is not None:
-            return found[2]
+            return found[1]
     return None
