@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import time
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -214,8 +215,11 @@ class VllmEngine:
         if (logged := first_exception(self._log, self._log_begin)) is not None:
             return logged
         process = self._engine.engine_core.resources.engine_manager.processes[0]
-        process.join(timeout=5)  # it is dead, but who waits for it first learns its code
-        code = process.exitcode
+        # It is dead, but one thread alone learns its code first, and it may be one of vLLM's.
+        for _ in range(100):
+            if (code := process.exitcode) is not None:
+                break
+            time.sleep(0.02)
         return "its process ended" if code is None else f"its process ended with code {code}"
 
     def _wake(self) -> None:
