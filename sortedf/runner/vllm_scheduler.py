@@ -241,7 +241,7 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
         if cap == 0 or present <= 1:
             return budget
         if self.adaptive_long_prefill_threshold:
-            return max(cap, self.scheduler_config.max_num_batched_tokens // present)
+            cap = max(cap, self.scheduler_config.max_num_batched_tokens // present)
         return cap
 
     def _handle_blocked_waiting_request(self, request: Any) -> bool:
