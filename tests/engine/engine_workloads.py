@@ -70,8 +70,10 @@ def planned_group(rng: random.Random, works: int) -> Workload:
 def _plan(rng: random.Random, work: Workload) -> Workload:
     """Draw places, and predictions that are right, too short, too long, or mixed."""
     n = len(work["prompt"])
-    factors = rng.choice([[1], [1], [0.01, 0.4, 0.8], [1, 1.3, 5], [0.1, 0.7, 1, 1, 1.5]])
-    plan = {"predicted": [max(1, round(o * rng.choice(factors))) for o in work["output"]]}
+    factors: list[float] = rng.choice(
+        [[1], [1], [0.01, 0.4, 0.8], [1, 1.3, 5], [0.1, 0.7, 1, 1, 1.5]]
+    )
+    plan: Workload = {"predicted": [max(1, round(o * rng.choice(factors))) for o in work["output"]]}
     if rng.random() < 0.7:
         plan["priorities"] = rng.sample(range(n), n)
     return plan

@@ -17,9 +17,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import drive_scheduler
 import vllm
-from drive_scheduler import MODEL, Machine, init_none_hash, sha256
+from drive_scheduler import MODEL, Machine, prepare
+from vllm.sampling_params import SamplingParams
 from vllm.v1.core.sched.interface import PauseState
 from vllm.v1.core.sched.request_queue import PriorityRequestQueue
 from vllm.v1.core.sched.scheduler import Scheduler
@@ -99,7 +99,11 @@ def volumes() -> list[list[int]]:
 
 def nonsense() -> list[int]:
     """Leave out what a request tells that makes no sense; the engine lives."""
-    told = [{"sortedf_place": "first"}, {"sortedf_output_tokens": -4}, {"sortedf_place": 1}]
+    told: list[dict[str, Any]] = [
+        {"sortedf_place": "first"},
+        {"sortedf_output_tokens": -4},
+        {"sortedf_place": 1},
+    ]
     return admitted(machine([(20, 20)] * 3, told))
 
 
@@ -167,7 +171,7 @@ def queue() -> bool:
             request = Request(
                 request_id=str(number),
                 prompt_token_ids=[1],
-                sampling_params=drive_scheduler.SamplingParams(max_tokens=1),
+                sampling_params=SamplingParams(max_tokens=1),
                 pooling_params=None,
                 arrival_time=rng.randint(0, 2),
                 priority=rng.randint(0, 2),
@@ -230,7 +234,7 @@ CHECKS = (
 )
 
 if __name__ == "__main__":
-    init_none_hash(sha256)
+    prepare()
     with tempfile.TemporaryDirectory() as FOLDER:
         Path(FOLDER, "config.json").write_text(json.dumps(MODEL))
         answers = {check.__name__: check() for check in CHECKS}

@@ -255,8 +255,13 @@ def model_config(model: str, limit: int) -> ModelConfig:
     return ModelConfig(model=model, skip_tokenizer_init=True, dtype="float32", max_model_len=limit)
 
 
-def main() -> None:
+def prepare() -> None:
+    """Do what prefix caching needs once in a process."""
     init_none_hash(sha256)
+
+
+def main() -> None:
+    prepare()
     with tempfile.TemporaryDirectory() as model:
         Path(model, "config.json").write_text(json.dumps(MODEL))
         for line in sys.stdin:
