@@ -27,7 +27,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "engine" / "drivers"))
 
-from drive_scheduler import MODEL, Machine, init_none_hash, sha256
+from drive_scheduler import MODEL, Machine, prepare
 
 SIZE = 16
 WARM_UP = 200  # steps until the first fill has spread
@@ -114,7 +114,7 @@ def main() -> None:
     parser.add_argument("--waiting", type=int, default=10_000)
     parser.add_argument("--steps", type=int, default=600)
     arguments = parser.parse_args()
-    init_none_hash(sha256)
+    prepare()
     running = arguments.running
     n = running + arguments.waiting + 3 * (arguments.steps + WARM_UP)
     # Held on the way is about half of the outputs; what is foreseen fills the blocks.

@@ -24,12 +24,13 @@ IntArray = npt.NDArray[np.int64]
 # Rows of Room's table, a column for each request that holds blocks.
 _PROMPT = 0
 _LAST = 1  # most tokens that it can ever have computed
-_LEFT = 2  # known tokens that this call leaves uncomputed
-_FORESEEN = 3
-_SHIFT = 4
-_UNTIL = 5
-_USED = 6  # blocks that all will need at its last call
-_ROWS = 7
+_FIRST = 2  # tokens that were known when it was admitted
+_LEFT = 3  # known tokens that this call leaves uncomputed
+_FORESEEN = 4
+_SHIFT = 5
+_UNTIL = 6
+_USED = 7  # blocks that all will need at its last call
+_ROWS = 8
 
 
 class Group(NamedTuple):
@@ -110,7 +111,7 @@ class Room:
     def __contains__(self, request: Hashable) -> bool:
         return request in self._slots
 
-    def begin(self, call: int, known: Sequence[int], computed: Sequence[int], cap: int) -> int:
+    def begin(self, call: int, computed: Sequence[int], cap: int) -> int:
         """Bring the ledger up to this call, in which all that hold blocks get their tokens.
 
         Who samples in this call and has left its course is reckoned anew: when its prompt took
@@ -118,10 +119,8 @@ class Room:
 
         Parameters
         ----------
-        known
-            Tokens of each of :attr:`held`, prompt and outputs, those being sampled included.
         computed
-            Tokens of each that are computed before this call.
+            Tokens of each of :attr:`held` that are computed before this call.
         cap
             Most tokens of one request in this call.
 
@@ -131,9 +130,10 @@ class Room:
             That they get in this call, all together.
         """
         table = self._table[:, : len(self.held)]
-        goal = np.minimum(np.array(known, np.int64), table[_LAST])
         before = np.array(computed, np.int64)
-        tokens = np.clip(goal - before, 0, cap)
+        # Known is one more than computed, unless what was known at first is not computed yet.
+        goal = np.minimum(np.maximum(before + 1, table[_FIRST]), table[_LAST])
+        tokens = np.minimum(goal - before, cap)
         end = before + tokens
         table[_LEFT] = goal - end
         # Who ends keeps its blocks for one more call, on the course of the call that sampled last.
@@ -178,7 +178,9 @@ class Room:
         )
         return bool(used[between].max(initial=0) <= blocks)
 
-    def hold(self, request: Hashable, course: Course, *, prompt: int, last: int, left: int) -> None:
+    def hold(
+        self, request: Hashable, course: Course, *, prompt: int, last: int, known: int, left: int
+    ) -> None:
         """Count in a request that holds blocks now.
 
         Parameters
@@ -187,6 +189,8 @@ class Room:
             Tokens of its prompt.
         last
             Most tokens that it can ever have computed.
+        known
+            Tokens of prompt and outputs so far.
         left
             Known tokens that this call leaves uncomputed.
         """
@@ -196,7 +200,7 @@ class Room:
             self._table = np.hstack([self._table, np.zeros_like(self._table)])
         self.held.append(request)
         self._slots[request] = slot
-        self._table[: _LEFT + 1, slot] = prompt, last, left
+        self._table[: _LEFT + 1, slot] = prompt, last, known, left
         self._set_course(slot, course)
 
     def release(self, request: Hashable) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import importlib
+import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,7 @@ class VllmEngine:
         longest, budget = self._settings.max_model_len, self._settings.kv_tokens
         if not prompt:
             return Refusal(job=job, code="invalid_prompt", message="the prompt has no tokens")
-        if not (0 <= min(job.prompt) and max(job.prompt) < self._vocabulary):
+        if min(job.prompt) < 0 or max(job.prompt) >= self._vocabulary:
             bad = next(token for token in job.prompt if not 0 <= token < self._vocabulary)
             text = f"token id {bad} in the prompt; the model has 0 to {self._vocabulary - 1}"
             return Refusal(job=job, code="invalid_prompt", message=text)
@@ -102,7 +103,10 @@ class VllmEngine:
             return Refusal(job=job, code="kv_budget_exceeded", message=text)
         try:
             self._engine.input_processor.process_inputs(
-                job.name, self._requests.prompt(job), self._requests.parameters(job, None), self._tasks
+                job.name,
+                self._requests.prompt(job),
+                self._requests.parameters(job, None),
+                self._tasks,
             )
         except Exception as error:
             return refusal_of(job, error)
@@ -110,7 +114,7 @@ class VllmEngine:
 
     def execute(
         self, jobs: Sequence[Job], *, steps: Path | None = None
-    ) -> Iterator[Sequence[Outcome]]:
+    ) -> Generator[Sequence[Outcome], None, None]:
         """Do jobs, given in the order of the plan, none of which it refuses.
 
         Yields after every step what has ended in it. Closing the iterator aborts what is left; then
@@ -211,8 +215,11 @@ class VllmEngine:
         if (logged := first_exception(self._log, self._log_begin)) is not None:
             return logged
         process = self._engine.engine_core.resources.engine_manager.processes[0]
-        process.join(timeout=5)  # it is dead, but who waits for it first learns its code
-        code = process.exitcode
+        # It is dead, but one thread alone learns its code first, and it may be one of vLLM's.
+        for _ in range(100):
+            if (code := process.exitcode) is not None:
+                break
+            time.sleep(0.02)
         return "its process ended" if code is None else f"its process ended with code {code}"
 
     def _wake(self) -> None:

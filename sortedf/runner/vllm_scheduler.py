@@ -243,12 +243,12 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
     def _chunk_cap(self) -> int:
         """Most tokens that one request may have in this call, as vLLM reckons it."""
         cap: int = self.scheduler_config.long_prefill_token_threshold
+        budget: int = self.max_num_scheduled_tokens
         present = sum(self.get_request_counts())
         if cap == 0 or present <= 1:
-            cap = self.max_num_scheduled_tokens
-            return cap
+            return budget
         if self.adaptive_long_prefill_threshold:
-            return max(cap, self.scheduler_config.max_num_batched_tokens // present)
+            cap = max(cap, self.scheduler_config.max_num_batched_tokens // present)
         return cap
 
     def _handle_blocked_waiting_request(self, request: Any) -> bool:
@@ -290,15 +290,15 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
     def _begin(self) -> None:
         """Bring the ledger up to this call: those that run have their tokens by now."""
         self._begun = True
-        held = self._room.held
-        known = [r.num_tokens + r.num_output_placeholders for r in held]
-        computed = [r.num_computed_tokens for r in held]
-        given = self._room.begin(self._call, known, computed, self._cap)
+        computed = [request.num_computed_tokens for request in self._room.held]
+        given = self._room.begin(self._call, computed, self._cap)
         self._budget = max(self.max_num_scheduled_tokens - given, 1)
 
     def _blocks(self) -> int:
         """Blocks for those that run: not for those that wait and hold some all the same."""
         blocks: int = self._room.limits.blocks
+        if not self.kv_holding_waiting:
+            return blocks
         for request in self.kv_holding_waiting:
             if request not in self._room:
                 blocks -= self._room.limits.blocks_of(request.num_computed_tokens)
@@ -332,12 +332,13 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
         (request, course), self._candidate = self._candidate, None
         if request.status != RequestStatus.RUNNING:
             return
-        left = request.num_tokens - request.num_computed_tokens
+        known = request.num_tokens
+        left = known - request.num_computed_tokens
         tokens = min(left, self._cap, self._budget)
         self._budget -= tokens
         prompt = request.num_prompt_tokens
         last = min(prompt + request.max_tokens, self.max_model_len) - 1
-        self._room.hold(request, course, prompt=prompt, last=last, left=left - tokens)
+        self._room.hold(request, course, prompt=prompt, last=last, known=known, left=left - tokens)
 
     def _update_after_schedule(self, scheduler_output: Any) -> None:
         self._settle()

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,7 +28,8 @@ INSTALL = (
     "'sortedf[vllm]', on a CPU: see \"On a CPU\" in the documentation of the runner"
 )
 
-_EXCEPTION = re.compile(r"(?:^|\s)((?:\w+\.)*\w*(?:Error|Exception|Interrupt)): (\S.*)")
+# Where a traceback ends, behind what vLLM puts before each line of its log.
+_EXCEPTION = re.compile(r"(?:^|\] )(?:\w+\.)*\w*(?:Error|Exception): (\S.*)")
 
 
 def start_vllm(options: VllmOptions, *, log: Path, counter: Any) -> Any:
@@ -149,6 +151,7 @@ def _interrupts_kept_here(own_process: bool) -> Iterator[None]:
     if not own_process:
         yield
         return
+    resource_tracker.ensure_running()  # starting it unblocks the signal
     ended = threading.Event()
     threading.Thread(target=ended.wait, daemon=True).start()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -188,5 +191,5 @@ def first_exception(log: Path, begin: int) -> str | None:
         text = file.read().decode(errors="replace")
     for line in text.splitlines():
         if (found := _EXCEPTION.search(line)) is not None:
-            return found[2]
+            return found[1]
     return None
