@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "engine" / "drivers
 from drive_scheduler import MODEL, Machine, prepare
 
 SIZE = 16
-WARM_UP = 200  # steps until the first fill has spread
+WARM_UP = 500  # steps until the first fill has spread
 STRETCH = 20
 TITLES = ("schedule", "update", "added", "both P95", "running", "admitted")
 PROMPT, OUTPUT = (50, 400), (100, 500)

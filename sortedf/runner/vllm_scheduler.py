@@ -19,30 +19,26 @@ To hand over a whole backlog before the first request starts, pause the engine:
 
 from __future__ import annotations
 
-import heapq
-import inspect
 import time
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import vllm
 from vllm.logger import init_logger
 
 from sortedf.errors import EngineError
+from sortedf.runner.key_queue import KeyQueue
 from sortedf.runner.process_ends import end_with_parent
 from sortedf.runner.room import Course, Group, Limits, Room
 from sortedf.runner.scheduler_settings import SchedulerSettings, Told
 from sortedf.runner.step_recorder import StepRecorder
+from sortedf.runner.vllm_interface import TESTED, check_interface
 from sortedf.runner.waiting_keys import KEYS, Waiting
-
-TESTED = ("0.32",)
-"""Versions of vLLM that the tests hold this against."""
 
 logger = init_logger("vllm.sortedf")
 
 try:
     from vllm.v1.core.sched.async_scheduler import AsyncScheduler
-    from vllm.v1.core.sched.request_queue import RequestQueue, SchedulingPolicy
+    from vllm.v1.core.sched.request_queue import SchedulingPolicy
     from vllm.v1.core.sched.scheduler import Scheduler
     from vllm.v1.request import RequestStatus
 except ImportError as error:
@@ -51,108 +47,7 @@ except ImportError as error:
         f"tested versions: {', '.join(TESTED)}"
     ) from None
 
-OVERRIDDEN = {
-    "add_request": 2,
-    "schedule": 1,
-    "update_from_output": 3,
-    "shutdown": 1,
-    "_handle_blocked_waiting_request": 2,
-    "_free_request_blocks": 2,
-    "_update_after_schedule": 2,
-    "_holds_kv_blocks": 1,
-    "get_request_counts": 1,
-    "get_num_unfinished_requests": 1,
-    "get_kv_cache_usage": 1,
-}
-"""What vLLM's scheduler must have, and how many arguments each must do with."""
-
-
-def check_interface(scheduler: type, version: str) -> None:
-    """Refuse a scheduler of vLLM that lacks what is needed; warn of a version that was not tested.
-
-    Raises
-    ------
-    EngineError
-        Naming what is missing.
-    """
-    missing = []
-    for name, arguments in OVERRIDDEN.items():
-        method = getattr(scheduler, name, None)
-        if method is None:
-            missing.append(name)
-            continue
-        kinds = [p for p in inspect.signature(method).parameters.values() if p.kind < 2]
-        needed = [p for p in kinds if p.default is p.empty]
-        if not len(needed) <= arguments <= len(kinds):
-            missing.append(f"{name} with {arguments} arguments")
-    if missing:
-        raise EngineError(
-            f"the scheduler of vLLM {version} has no {', '.join(missing)}, which sortedf relies "
-            f"on; tested versions: {', '.join(TESTED)}"
-        )
-    if not version.startswith(tuple(f"{tested}." for tested in TESTED)):
-        logger.warning(
-            "sortedf was not tested with the scheduler of vLLM %s; tested versions: %s",
-            version,
-            ", ".join(TESTED),
-        )
-
-
-check_interface(Scheduler, vllm.__version__)
-
-
-class KeyQueue(RequestQueue):  # type: ignore[misc]
-    """Waiting requests by (priority, arrival, id), least first, as vLLM's priority queue has them.
-
-    A heap of tuples: vLLM's own compares in Python. While it is ``closed`` it says that it is
-    empty, which is how the scheduler ends the admissions of a step.
-    """
-
-    def __init__(self) -> None:
-        self.closed = False
-        self._heap: list[tuple[float, float, str, Any]] = []
-
-    def add_request(self, request: Any) -> None:
-        """Let a request wait. O(log n)."""
-        entry = (request.priority, request.arrival_time, request.request_id, request)
-        heapq.heappush(self._heap, entry)
-
-    def pop_request(self) -> Any:
-        """Take the first one out. O(log n)."""
-        return heapq.heappop(self._heap)[-1]
-
-    def peek_request(self) -> Any:
-        """Give the first one."""
-        return self._heap[0][-1]
-
-    def prepend_request(self, request: Any) -> None:
-        """Let a request wait: in its place, there is no other."""
-        self.add_request(request)
-
-    def prepend_requests(self, requests: Iterable[Any]) -> None:
-        """Let requests wait, each in its place."""
-        for request in requests:
-            self.add_request(request)
-
-    def remove_request(self, request: Any) -> None:
-        """Take a request out. O(n)."""
-        self.remove_requests((request,))
-
-    def remove_requests(self, requests: Iterable[Any]) -> None:
-        """Take requests out. O(n)."""
-        gone = set(requests)
-        if gone and self._heap:
-            self._heap = [entry for entry in self._heap if entry[-1] not in gone]
-            heapq.heapify(self._heap)
-
-    def __bool__(self) -> bool:
-        return bool(self._heap) and not self.closed
-
-    def __len__(self) -> int:
-        return len(self._heap)
-
-    def __iter__(self) -> Iterator[Any]:
-        return (entry[-1] for entry in sorted(self._heap, key=lambda entry: entry[:-1]))
+check_interface(Scheduler, vllm.__version__, logger.warning)
 
 
 class PlannedScheduler(Scheduler):  # type: ignore[misc]
@@ -185,9 +80,17 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
         self._recorder = StepRecorder(logger.warning)
         if self._told.steps is not None:
             self._recorder.record(self._told.steps)
-        self._room = Room(self._limits())
-        self._gate = self.scheduler_config.scheduler_reserve_full_isl
-        self._chunked = self.scheduler_config.enable_chunked_prefill
+        try:
+            self._room = Room(self._limits())
+            self._watermark: int = self.kv_cache_manager.watermark_blocks
+            self._gate: bool = self.scheduler_config.scheduler_reserve_full_isl
+            self._chunked: bool = self.scheduler_config.enable_chunked_prefill
+            self._adaptive: bool = self.adaptive_long_prefill_threshold
+        except AttributeError as error:
+            raise EngineError(
+                f"the scheduler of vLLM {vllm.__version__} lacks what sortedf relies on ({error}); "
+                f"tested versions: {', '.join(TESTED)}"
+            ) from None
         self._call = 0
         self._cap = self._budget = 0  # tokens: of one request, and left, in this call
         self._begun = False  # the ledger is brought up to this call
@@ -247,7 +150,7 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
         present = sum(self.get_request_counts())
         if cap == 0 or present <= 1:
             return budget
-        if self.adaptive_long_prefill_threshold:
+        if self._adaptive:
             cap = max(cap, self.scheduler_config.max_num_batched_tokens // present)
         return cap
 
@@ -323,7 +226,7 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
         slots = known if self._gate else found + tokens
         free = self.kv_cache_manager.block_pool.get_num_free_blocks() - revived
         needed = self._room.limits.blocks_of(slots) - held
-        return bool(needed <= free - self.kv_cache_manager.watermark_blocks)
+        return bool(needed <= free - self._watermark)
 
     def _settle(self) -> None:
         """Count in the request that was let through last, if vLLM has admitted it."""

@@ -187,7 +187,10 @@ def test_what_a_replay_does_not_know(checks: dict[str, Any], check: str, answer:
 
 def test_what_is_refused_is_refused_in_one_line(checks: dict[str, Any]) -> None:
     """An engine without the methods that are needed, and settings that make no sense."""
-    (text,) = checks["interface"]
+    warning, text = checks["interface"]
+    assert warning == (
+        "sortedf was not tested with the scheduler of vLLM 0.99.1; tested versions: 0.32"
+    )
     assert text == (
         "the scheduler of vLLM 0.99.1 has no update_from_output with 3 arguments, "
         "_free_request_blocks, which sortedf relies on; tested versions: 0.32"

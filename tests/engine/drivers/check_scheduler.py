@@ -26,7 +26,8 @@ from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.request import Request, RequestStatus
 
 from sortedf.errors import SortedfError
-from sortedf.runner.vllm_scheduler import KeyQueue, check_interface
+from sortedf.runner.key_queue import KeyQueue
+from sortedf.runner.vllm_interface import check_interface
 
 SETTINGS = {
     "num_gpu_blocks": 13,
@@ -194,7 +195,7 @@ def queue() -> bool:
 
 
 def interface() -> list[str]:
-    """Refuse an engine without what is needed, in one line; vLLM's own is not refused."""
+    """Warn of a version that was not tested; refuse an engine without what is needed."""
 
     class Odd(Scheduler):  # type: ignore[misc]
         _free_request_blocks = None
@@ -202,12 +203,15 @@ def interface() -> list[str]:
         def update_from_output(self, one: Any) -> None:
             """Do with fewer arguments than vLLM's."""
 
-    check_interface(Scheduler, vllm.__version__)
+    told: list[str] = []
+    check_interface(Scheduler, vllm.__version__, told.append)
+    assert not told
+    check_interface(Scheduler, "0.99.1", told.append)
     try:
-        check_interface(Odd, "0.99.1")
+        check_interface(Odd, "0.99.1", told.append)
     except SortedfError as error:
-        return [str(error)]
-    return []
+        told.append(str(error))
+    return told
 
 
 def settings() -> list[str]:
