@@ -9,6 +9,7 @@ import typer
 
 from sortedf.cli import options
 from sortedf.cli.console import Console
+from sortedf.cli.engine_options import RunEngine
 from sortedf.errors import OptionError
 
 if TYPE_CHECKING:
@@ -27,29 +28,12 @@ RunFolder = Annotated[
 Form = Annotated[
     str, typer.Option(metavar="FORM", help="auto, plain, small, sfs, six-term: what a step costs.")
 ]
-Blocks = Annotated[
-    int | None,
-    typer.Option(
-        "--num-gpu-blocks",
-        min=2,
-        metavar="N",
-        help="Blocks of the KV cache, instead of what the folder says.",
-        show_default=False,
-    ),
-]
-SharedBlocks = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        metavar="N",
-        help="Blocks that all prompts share; left out: found by the training error.",
-        show_default=False,
-    ),
-]
 
 
+@options.grouped
 def calibrate(
     folder: RunFolder,
+    *,
     output: Annotated[
         str | None,
         typer.Option(
@@ -69,8 +53,7 @@ def calibrate(
             "0.3, what was seen before 30 % of the makespan.",
         ),
     ] = "all",
-    shared_blocks: SharedBlocks = None,
-    num_gpu_blocks: Blocks = None,
+    engine: RunEngine,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -78,7 +61,8 @@ def calibrate(
 
     From the times of its requests, by replaying them; or, where the folder has a steps.csv (what
     each step was made of, and its seconds), from these. What was tried and the training error are
-    shown; so is what the data cannot tell.
+    shown; so is what the data cannot tell. --num-gpu-blocks to --shared-blocks are for what the
+    folder does not say, or says wrongly.
     """
     if output == "-" and json:
         raise OptionError("-o - and --json both want stdout; leave one out")
@@ -87,13 +71,14 @@ def calibrate(
     from sortedf.engine.training import training_part
 
     console = Console(quiet=quiet)
+    check_output(output, folder)
     if (Path(folder) / STEPS_FILE).is_file():
-        if train != "all" or shared_blocks is not None or num_gpu_blocks is not None:
+        if train != "all" or engine.given():
             raise OptionError(f"{folder} has a {STEPS_FILE}, which takes --form alone")
         calibration, document = _from_steps(Path(folder) / STEPS_FILE, form, console)
     else:
-        training = training_part(read_folder(folder, num_gpu_blocks, console), train)
-        calibration, fit = fit_run(training, form, shared_blocks, console)
+        training = training_part(read_folder(folder, engine, console), train)
+        calibration, fit = fit_run(training, form, engine.shared_blocks, console)
         document = run_document(training, calibration, fit)
     for line in calibration.warnings:
         console.note(f"warning: {line}")
@@ -109,12 +94,24 @@ def calibrate(
             console.note(f"step times written to {output}")
 
 
-def read_folder(folder: str, num_gpu_blocks: int | None, console: Console) -> Run:
+def check_output(output: str | None, folder: str, *read: str | None) -> None:
+    """Refuse to write over the files of a run folder, or where nothing can be written."""
+    from sortedf.engine.run_folder import META, REQUESTS, SERIES
+    from sortedf.engine.step_log import STEPS_FILE
+
+    files = (str(Path(folder) / name) for name in (META, REQUESTS, SERIES, STEPS_FILE))
+    options.check_target(output, "-o", *files, *read)
+
+
+def read_folder(folder: str, engine: RunEngine, console: Console) -> Run:
     """Read a run; what was assumed of it goes to stderr."""
     from sortedf.engine.run_folder import read_run
 
+    settings = engine.named()
     with console.status(f"reading {folder}"):
-        run = read_run(folder, num_gpu_blocks=num_gpu_blocks)
+        run = read_run(folder, **settings)
+    if engine.shared_blocks and not run.settings.enable_prefix_caching:
+        raise OptionError("--shared-blocks needs --prefix-caching; the run had none")
     for line in run.notes:
         console.note(line)
     return run

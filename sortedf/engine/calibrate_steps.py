@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sortedf.engine.identify import unidentified
 from sortedf.engine.interval import COVERAGE, ErrorInterval, conformal_quantile
 from sortedf.engine.step_time import FORMS, StepTimeModel, design_matrix, form_names
-from sortedf.errors import OptionError
+from sortedf.errors import Fault, InputError, OptionError
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -98,8 +98,10 @@ def calibrate_steps(
 
     Raises
     ------
+    InputError
+        For fewer steps than coefficients.
     OptionError
-        For fewer steps than coefficients, or shapes that do not fit.
+        For shapes that do not fit.
 
     Notes
     -----
@@ -115,7 +117,10 @@ def calibrate_steps(
     asked = FORMS if form == AUTO else [form]
     names = [name for name in asked if len(FORMS[name]) <= len(times)]
     if not names:
-        raise OptionError(f"{len(times)} steps are too few to fit a step-time model; log more")
+        noun = "step is" if len(times) == 1 else "steps are"
+        fewest = min(len(FORMS[name]) for name in asked)
+        message = f"{len(times)} {noun} too few to fit {fewest} coefficients; log more"
+        raise InputError([Fault("work", None, message)])
     folds = min(FOLDS, len(times))
     predicted = {name: _held_out(design_matrix(name, terms), times, folds) for name in names}
     held_out = {name: _score(times, predicted[name], seed) for name in names}

@@ -84,7 +84,11 @@ def calibrate_from_run(
 
 def calibrate_from_steps(log: StepLog, *, form: str = AUTO) -> tuple[Calibration, StepFit]:
     """Calibrate from the steps themselves, error interval included; see :func:`calibrate_steps`."""
-    fit = calibrate_steps(log.work, log.seconds, form=form)
+    try:
+        fit = calibrate_steps(log.work, log.seconds, form=form)
+    except InputError as error:
+        faults = [Fault(log.source, None, fault.message) for fault in error.faults]
+        raise InputError(faults) from None
     source = f"fitted to {len(log.seconds)} steps of {log.source}"
     calibration = Calibration(
         model=replace(fit.model, source=source), interval=fit.interval, warnings=fit.warnings

@@ -158,13 +158,18 @@ def engine_of_plan(plan: Result | Plan, **settings: Any) -> EngineSettings:
     A plan on single tokens gets vLLM's blocks of 16. ``settings`` are others of
     :class:`EngineSettings`, or instead of these.
     """
+    budget = plan.instance.kv_tokens if isinstance(plan, Result) else plan.kv_tokens
+    return engine_of_budget(budget, plan.block_size, **settings)
+
+
+def engine_of_budget(kv_tokens: int, block_size: int = 1, **settings: Any) -> EngineSettings:
+    """Give the settings of an engine for plans on this budget; see :func:`engine_of_plan`."""
     chosen: dict[str, Any] = {"policy": Policy.PLANNED} | settings
-    if plan.block_size > 1:
-        chosen.setdefault("block_size", plan.block_size)
+    if block_size > 1:
+        chosen.setdefault("block_size", block_size)
     if "num_gpu_blocks" in chosen:
         return EngineSettings(**chosen)
-    budget = plan.instance.kv_tokens if isinstance(plan, Result) else plan.kv_tokens
-    return EngineSettings.for_budget(budget, **chosen)
+    return EngineSettings.for_budget(kv_tokens, **chosen)
 
 
 def summary(times: FloatArray) -> dict[str, float]:

@@ -10,7 +10,6 @@ from sortedf.engine.kv_budget import RESERVED_BLOCKS
 from sortedf.errors import OptionError, whole_number
 from sortedf.kernels.replay_state import Rules
 
-
 MOST_TOKENS = 2**62 - 1
 """Of a KV cache, and of any other size: sums of them stay in 64 bits."""
 

@@ -16,7 +16,7 @@ from sortedf.engine.identify import condition_number, unidentified
 from sortedf.engine.interval import ErrorInterval, conformal_quantile
 from sortedf.engine.step_log import StepLog, read_step_log, write_step_log
 from sortedf.engine.step_time import FORMS, StepTimeModel
-from sortedf.errors import InputError, OptionError
+from sortedf.errors import InputError
 
 
 def work(n: int = 60, seed: int = 0) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
@@ -97,7 +97,7 @@ def test_what_cannot_be_told_is_said() -> None:
     found = calibrate_steps(terms[:12], TRUE.duration(terms[:12]), form="plain")
     assert any("too little data: 12 observations" in line for line in found.warnings)
     assert calibrate_steps(terms, TRUE.duration(terms), form="plain").warnings == ()
-    with pytest.raises(OptionError, match="too few"):
+    with pytest.raises(InputError, match="too few"):
         calibrate_steps(terms[:2], [0.1, 0.1])
 
 
@@ -160,13 +160,13 @@ def test_a_step_log_in_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "is empty"),
+        ("", "no column seconds"),
         ("seconds\n1\n", "steps.csv:1: no column prefill_tokens"),
         ("{head}\n", "holds no step"),
         ("{head}\n0,1,0,0,1,1,0\n", "steps.csv:2: seconds is 0"),
         ("{head}\n1,0,0,0,1,1,0\n", "steps.csv:2: no prefill and no decode"),
         ("{head}\n1,1,0,0,1,1,0\n1,1,x,0,1,1,0\n", "steps.csv:3"),
-        ("{head}\n1,1,0,-1,1,1,0\n", "steps.csv:2: a negative"),
+        ("{head}\n1,1,0,-1,1,1,0\n", "steps.csv:2: context: a number from 0"),
     ],
 )
 def test_a_faulty_step_log_is_named(tmp_path: Path, text: str, says: str) -> None:

@@ -129,7 +129,7 @@ def test_every_faulty_line_is_listed(
         ({"engine_kwargs": {"data_parallel_size": 2}}, "several engines"),
         ({"engine_kwargs": {"speculative_config": {"method": "ngram"}}}, "speculative"),
         ({"kv_cache": {"num_gpu_blocks": "many"}}, "num_gpu_blocks is 'many'"),
-        ({"kv_cache": {"num_gpu_blocks": 5}, "resolved_config": {}, "engine_kwargs": {}}, None),
+        ({"kv_cache": {"num_gpu_blocks": 500}, "resolved_config": {}, "engine_kwargs": {}}, None),
     ],
 )
 def test_a_faulty_meta_is_named(
@@ -138,7 +138,7 @@ def test_a_faulty_meta_is_named(
     """What the replay cannot be of, or what does not go with the requests, is refused."""
     folder = write(tmp_path / "run", made, meta=meta)
     if says is None:
-        assert read_run(folder).settings.num_gpu_blocks == 5
+        assert read_run(folder).settings.num_gpu_blocks == 500
         return
     with pytest.raises(InputError, match=says):
         read_run(folder)
