@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +26,13 @@ RunFolder = Annotated[
         metavar="DIR", help="Folder of a run: meta.json, requests.jsonl, timeseries.csv."
     ),
 ]
+RunFolders = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="DIR...",
+        help="Folder of a run: meta.json, requests.jsonl; or steps.csv, and of these several.",
+    ),
+]
 Form = Annotated[
     str, typer.Option(metavar="FORM", help="auto, plain, small, sfs, six-term: what a step costs.")
 ]
@@ -32,7 +40,7 @@ Form = Annotated[
 
 @options.grouped
 def calibrate(
-    folder: RunFolder,
+    folders: RunFolders,
     *,
     output: Annotated[
         str | None,
@@ -60,7 +68,8 @@ def calibrate(
     """Fit the time of a step to a run of the engine.
 
     From the times of its requests, by replaying them; or, where the folder has a steps.csv (what
-    each step was made of, and its seconds), from these. What was tried and the training error are
+    each step was made of, and its seconds), from these; several runs also tell how much the engine
+    differs from run to run. What was tried and the training error are
     shown; so is what the data cannot tell. --num-gpu-blocks to --shared-blocks are for what the
     folder does not say, or says wrongly.
     """
@@ -71,13 +80,17 @@ def calibrate(
     from sortedf.engine.training import training_part
 
     console = Console(quiet=quiet)
-    check_output(output, folder)
-    if (Path(folder) / STEPS_FILE).is_file():
+    for folder in folders:
+        check_output(output, folder)
+    logs = [Path(folder) / STEPS_FILE for folder in folders]
+    if all(log.is_file() for log in logs):
         if train != "all" or engine.given():
-            raise OptionError(f"{folder} has a {STEPS_FILE}, which takes --form alone")
-        calibration, document = _from_steps(Path(folder) / STEPS_FILE, form, console)
+            raise OptionError(f"{folders[0]} has a {STEPS_FILE}, which takes --form alone")
+        calibration, document = _from_steps(logs, form, console)
+    elif len(folders) > 1:
+        raise OptionError(f"of several runs, each must have a {STEPS_FILE}; name one")
     else:
-        training = training_part(read_folder(folder, engine, console), train)
+        training = training_part(read_folder(folders[0], engine, console), train)
         calibration, fit = fit_run(training, form, engine.shared_blocks, console)
         document = run_document(training, calibration, fit)
     for line in calibration.warnings:
@@ -153,15 +166,19 @@ def run_document(training: Training, calibration: Calibration, fit: RunFit) -> d
     }
 
 
-def _from_steps(path: Path, form: str, console: Console) -> tuple[Calibration, dict[str, Any]]:
+def _from_steps(
+    paths: Sequence[Path], form: str, console: Console
+) -> tuple[Calibration, dict[str, Any]]:
     from sortedf.engine.calibration import calibrate_from_steps
     from sortedf.engine.step_log import read_step_log
 
-    with console.status(f"reading {path}"):
-        log = read_step_log(path)
+    names = ", ".join(map(str, paths))
+    with console.status(f"reading {names}"):
+        logs = [read_step_log(path) for path in paths]
     with console.status("calibrating"):
-        calibration, fit = calibrate_from_steps(log, form=form)
-    return calibration, _steps_document(str(path), len(log.seconds), calibration, fit)
+        calibration, fit = calibrate_from_steps(*logs, form=form)
+    steps = sum(len(log.seconds) for log in logs)
+    return calibration, _steps_document(names, steps, calibration, fit)
 
 
 def _steps_document(

@@ -215,11 +215,16 @@ def parse_step_time(text: bytes, path: str) -> StepTimeModel:
         raise _fault(path, f"has schema {document.schema!r}; {SCHEMA!r} is expected")
     if document.unit != "seconds":
         raise _fault(path, f"has unit {document.unit!r}; coefficients are in seconds")
-    if unknown := document.coefficients.keys() - set(COEFFICIENTS):
+    return model_of(document.coefficients, path, document.source)
+
+
+def model_of(coefficients: Mapping[str, float], path: str, source: str = "") -> StepTimeModel:
+    """Build the model that a file holds; faults are those of the file."""
+    if unknown := coefficients.keys() - set(COEFFICIENTS):
         names = ", ".join(sorted(unknown))
         raise _fault(path, f"has no known coefficient {names}; known: {', '.join(COEFFICIENTS)}")
     try:
-        model = StepTimeModel(**document.coefficients, source=document.source)
+        model = StepTimeModel(**coefficients, source=source)
     except OptionError as error:
         raise _fault(path, str(error)) from None
     if not model.free:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from sortedf.engine.calibration import Calibration
 from sortedf.engine.prediction import Prediction, summary
-from sortedf.engine.replaying import replay
+from sortedf.engine.replaying import Replay
 from sortedf.engine.run_folder import Run
 from sortedf.engine.run_series import Series
 from sortedf.engine.training import Training
@@ -37,10 +37,13 @@ def predict_run(run: Run, calibration: Calibration) -> Prediction:
     settings = run.settings
     if settings.enable_prefix_caching:
         settings = settings.replace(shared_blocks=calibration.shared_blocks)
+    prepared = Replay(run.instance, settings, arrivals=run.arrivals)
     return Prediction(
-        replayed=replay(run.instance, settings, calibration.model, arrivals=run.arrivals, log=True),
+        replayed=prepared.run(calibration.model, log=True),
         settings=settings,
         interval=calibration.interval,
+        others=calibration.others,
+        replay=prepared,
     )
 
 
