@@ -35,17 +35,18 @@ def held_out_interval(
     if not replayed:
         return None
     step = max(_longest_step(found) for _, found in replayed)
-    first_token, completion = [], []
+    first_token, completion, held_out = [], [], 0
     for part, found in replayed:
         first, last = training.first & ~part.first, training.last & ~part.last
         first_token.append(_share(run.first_token, found, found.first_token, first, step))
         completion.append(_share(run.last_token, found, found.completion, last, step))
+        held_out += int(first.sum() + last.sum())
     return ErrorInterval(
         coverage=COVERAGE,
         first_token=max(first_token),
         completion=max(completion),
         step_seconds=step,
-        held_out=sum(training.times - part.times for part, _ in replayed),
+        held_out=held_out,
     )
 
 

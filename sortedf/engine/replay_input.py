@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -39,15 +40,19 @@ def check_fit(instance: Instance, output: IntArray, settings: EngineSettings) ->
     if large.size:
         rows = [(int(i), instance.ids[i], int(needed[i])) for i in large]
         raise InfeasibleError(rows, settings.kv_tokens, settings.block_size)
-    cap = settings.long_prefill_token_threshold
-    step = settings.max_num_batched_tokens
-    if not settings.enable_chunked_prefill and not 0 < cap <= step and needed.max() > step:
+    if needed.max() > most_in_a_step(settings):
         index = int(needed.argmax())
         raise InvalidRequestError(
             f"request {instance.ids[index]!r} may need {needed[index]} tokens in one step without "
-            f"chunked prefill; max_num_batched_tokens is {step}",
+            f"chunked prefill; max_num_batched_tokens is {settings.max_num_batched_tokens}",
             index,
         )
+
+
+def most_in_a_step(settings: EngineSettings) -> float:
+    """Tokens above which a request is never admitted, inf where it can come in chunks."""
+    cap, step = settings.long_prefill_token_threshold, settings.max_num_batched_tokens
+    return math.inf if settings.enable_chunked_prefill or 0 < cap <= step else step
 
 
 def queue_order(

@@ -223,6 +223,11 @@ def test_a_step_log_in_a_file(tmp_path: Path) -> None:
         ("{head}\n1,0,0,0,1,1,0\n", "steps.csv:2: no prefill and no decode"),
         ("{head}\n1,1,0,0,1,1,0\n1,1,x,0,1,1,0\n", "steps.csv:3"),
         ("{head}\n1,1,0,-1,1,1,0\n", "steps.csv:2: context: a number from 0"),
+        ("{head}\n1,inf,0,0,1,1,0\n", "steps.csv:2: prefill_tokens: a number"),
+        ("{head}\n1e300,1,0,0,1,1,0\n", "steps.csv:2: seconds: a number"),
+        ("{head}\n1e20,1,0,0,1,1,0\n", "steps.csv:2: seconds is 1e+20"),
+        ("{head}\n1,1,0,0,1,1\n", "steps.csv:2: too few cells"),
+        ('{head}\n"1,1,0,0,1,1,0\n', "steps.csv:2: not CSV"),
     ],
 )
 def test_a_faulty_step_log_is_named(tmp_path: Path, text: str, says: str) -> None:
