@@ -239,6 +239,7 @@ def test_calibrate_from_several_step_logs(
     assert interval["completion"] < 1e-6
     both = document(capsys, "calibrate", *folders, "--form", "plain")
     assert both["steptime"]["calibration"]["interval"]["completion"] == pytest.approx(0.1, abs=0.01)
+    assert log is not None
     assert both["training_times"] == 2 * len(log.end)
 
 

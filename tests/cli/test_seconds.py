@@ -117,7 +117,7 @@ def test_what_makes_no_sense_is_refused(
                 5,
                 "--max-num-seqs",
                 2,
-            ),  # fmt: skip
+            ),
             3,
             "may need 6 tokens in one step",
         ),
