@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from sortedf.cli import options
-from sortedf.cli.calibrate import Blocks, Form, RunFolder, fit_run, read_folder, run_document
+from sortedf.cli.calibrate import (
+    Form,
+    RunFolder,
+    check_output,
+    fit_run,
+    read_folder,
+    run_document,
+)
 from sortedf.cli.console import Console
-from sortedf.cli.engine_options import StepTimes, read_step_times
+from sortedf.cli.engine_options import RunEngine, StepTimes, read_step_times
 from sortedf.errors import OptionError
 
 
+@options.grouped
 def validate(
     folder: RunFolder,
+    *,
     steptime: StepTimes = None,
     train: Annotated[
         str | None,
         typer.Option(
             metavar="PART",
             help="Without --steptime, what it is calibrated on: half, the first arrivals; "
-            "0.3, what was seen before 30 % of the makespan.",
+            "0.3, what was seen before 30 % of the makespan; all.",
             show_default="half",
         ),
     ] = None,
     form: Form = "auto",
-    num_gpu_blocks: Blocks = None,
+    engine: RunEngine,
     output: Annotated[
         str | None,
         typer.Option(
@@ -44,7 +54,8 @@ def validate(
 
     Without --steptime the step times are calibrated on a part of the run itself, and nothing else
     of it is looked at. The page shows request by request and second by second what was predicted
-    and what happened.
+    and what happened. --num-gpu-blocks to --shared-blocks are for what the folder does not say, or
+    says wrongly.
     """
     if output == "-" and json:
         raise OptionError("-o - and --json both want stdout; leave one out")
@@ -55,14 +66,17 @@ def validate(
     from sortedf.engine.validation import validate as compare
 
     console = Console(quiet=quiet)
-    run = read_folder(folder, num_gpu_blocks, console)
+    check_output(output, folder, steptime)
+    run = read_folder(folder, engine, console)
     calibrated = None
     if steptime is not None:
         calibration = read_step_times(steptime)
+        if engine.shared_blocks is not None:
+            calibration = replace(calibration, shared_blocks=engine.shared_blocks)
         compared = compare(run, calibration, None)
     else:
         training = training_part(run, train or "half")
-        calibration, fit = fit_run(training, form, None, console)
+        calibration, fit = fit_run(training, form, engine.shared_blocks, console)
         compared = compare(run, calibration, training)
         calibrated = run_document(training, calibration, fit)
     for line in calibration.warnings:
