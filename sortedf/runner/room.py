@@ -12,7 +12,7 @@ blocks of their own, and requests that come and go in any order. Derived for thi
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -111,7 +111,7 @@ class Room:
     def __contains__(self, request: Hashable) -> bool:
         return request in self._slots
 
-    def begin(self, call: int, computed: Sequence[int], cap: int) -> int:
+    def begin(self, call: int, computed: Iterable[int], cap: int) -> int:
         """Bring the ledger up to this call, in which all that hold blocks get their tokens.
 
         Who samples in this call and has left its course is reckoned anew: when its prompt took
@@ -130,16 +130,16 @@ class Room:
             That they get in this call, all together.
         """
         table = self._table[:, : len(self.held)]
-        before = np.array(computed, np.int64)
+        before = np.fromiter(computed, np.int64, len(self.held))
         # Known is one more than computed, unless what was known at first is not computed yet.
         goal = np.minimum(np.maximum(before + 1, table[_FIRST]), table[_LAST])
-        tokens = np.minimum(goal - before, cap)
-        end = before + tokens
-        table[_LEFT] = goal - end
+        wanted = goal - before
+        tokens = np.minimum(wanted, cap)
+        table[_LEFT] = wanted - tokens
         # Who ends keeps its blocks for one more call, on the course of the call that sampled last.
-        sampled_at = np.where(tokens > 0, call, call - 1)
-        off_course = (end != table[_SHIFT] + sampled_at) | (end > table[_FORESEEN])
-        for slot in np.flatnonzero((end == goal) & off_course).tolist():
+        sampled_at = call - (wanted == 0)
+        off_course = (goal - table[_SHIFT] != sampled_at) | (goal > table[_FORESEEN])
+        for slot in np.flatnonzero(off_course & (tokens == wanted)).tolist():
             self._count_out(slot)
             foreseen = self._foresee(
                 int(table[_PROMPT, slot]), int(table[_FORESEEN, slot]), int(goal[slot])

@@ -20,6 +20,7 @@ To hand over a whole backlog before the first request starts, pause the engine:
 from __future__ import annotations
 
 import time
+from operator import attrgetter
 from typing import Any
 
 import vllm
@@ -186,7 +187,7 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
     def _begin(self) -> None:
         """Bring the ledger up to this call: those that run have their tokens by now."""
         self._begun = True
-        computed = [request.num_computed_tokens for request in self._room.held]
+        computed = map(attrgetter("num_computed_tokens"), self._room.held)
         given = self._room.begin(self._call, computed, self._cap)
         self._budget = max(self.max_num_scheduled_tokens - given, 1)
 
