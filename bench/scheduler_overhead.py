@@ -118,7 +118,7 @@ def main() -> None:
     running = arguments.running
     n = running + arguments.waiting + 3 * (arguments.steps + WARM_UP)
     # Held on the way is about half of the outputs; what is foreseen fills the blocks.
-    tight = {"policy": "planned", "max_num_seqs": 2 * running, "num_gpu_blocks": running * 26}
+    tight = {"policy": "planned", "max_num_seqs": 2 * running, "num_gpu_blocks": running * 25}
     kinds: list[tuple[str, dict[str, Any], bool]] = [
         ("vLLM's own, by priority, seats full", {}, False),
         ("planned, seats full", {"policy": "planned"}, False),

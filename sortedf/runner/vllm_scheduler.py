@@ -20,6 +20,7 @@ To hand over a whole backlog before the first request starts, pause the engine:
 from __future__ import annotations
 
 import time
+from operator import attrgetter
 from typing import Any
 
 import vllm
@@ -91,6 +92,8 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
                 f"the scheduler of vLLM {vllm.__version__} lacks what sortedf relies on ({error}); "
                 f"tested versions: {', '.join(TESTED)}"
             ) from None
+        # Only what adds one token a step is foreseen without looking.
+        self._jumps = self.num_spec_tokens > 0 or self.connector is not None
         self._call = 0
         self._cap = self._budget = 0  # tokens: of one request, and left, in this call
         self._begun = False  # the ledger is brought up to this call
@@ -193,7 +196,7 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
     def _begin(self) -> None:
         """Bring the ledger up to this call: those that run have their tokens by now."""
         self._begun = True
-        computed = [request.num_computed_tokens for request in self._room.held]
+        computed = map(attrgetter("num_computed_tokens"), self._room.held)
         given = self._room.begin(self._call, computed, self._cap)
         self._budget = max(self.max_num_scheduled_tokens - given, 1)
 
@@ -245,6 +248,13 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
 
     def _update_after_schedule(self, scheduler_output: Any) -> None:
         self._settle()
+        passed_over = len(self.running) - len(scheduler_output.num_scheduled_tokens)
+        if (
+            self._jumps
+            or passed_over != self._room.ending(self._call - 1)
+            or len(self.running) != len(self._room.held)
+        ):
+            self._room.disturb()
         super()._update_after_schedule(scheduler_output)
 
     def _free_request_blocks(self, request: Any) -> None:

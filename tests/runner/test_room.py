@@ -126,6 +126,10 @@ def test_room_is_what_a_look_at_every_later_call_says(data: st.DataObject) -> No
         for one in [name for name in courses if data.draw(st.integers(0, 5), label="end") == 0]:
             room.release(one)
             del courses[one], state[one]
+        ended = [one for one in courses if state[one][1] == engine.longest]
+        for one in ended:
+            room.release(one)
+            del courses[one], state[one]
         known = [state[one][1] for one in room.held]
         assert room.begin(call, [tokens - 1 for tokens in known], AMPLE) == len(known)
         for one in courses:
@@ -156,8 +160,15 @@ def test_room_is_what_a_look_at_every_later_call_says(data: st.DataObject) -> No
                 room.hold(name, course, prompt=prompt, last=engine.longest, known=prompt, left=0)
                 courses[name], state[name] = course, (prompt, prompt)
         assert set(room.held) == set(courses)
+        passed_over = (
+            data.draw(st.sampled_from(sorted(state)))
+            if state and data.draw(st.booleans())
+            else None
+        )
+        if passed_over is not None:
+            room.disturb()
         state = {
-            one: (prompt, min(tokens + 1, engine.longest))
+            one: (prompt, min(tokens + (one != passed_over), engine.longest))
             for one, (prompt, tokens) in state.items()
         }
 
