@@ -29,6 +29,9 @@ def read_numbers(
 ) -> dict[str, FloatArray]:
     """Read columns of numbers of 0 or more, found by name; others are ignored.
 
+    A last line that is torn, without its end and some of its cells, is left out: who recorded it as
+    it went was killed.
+
     Parameters
     ----------
     columns, optional
@@ -61,8 +64,11 @@ def read_numbers(
     wanted = [name for name in (*columns, *optional) if name in names]
     if twice := [name for name in wanted if names.count(name) > 1]:
         raise log.stop(line, f"column {', '.join(twice)} stands there twice")
+    body = list(rows)
+    if body and len(body[-1][1]) < len(names) and not source.data.endswith(b"\n"):
+        body.pop()
     values: list[list[float]] = []
-    for line, row in rows:
+    for line, row in body:
         if len(row) != len(names):
             fewer = "few" if len(row) < len(names) else "many"
             log.add(line, f"too {fewer} cells: {len(row)}, the header has {len(names)}")

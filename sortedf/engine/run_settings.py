@@ -105,7 +105,7 @@ def settings_of(
     elif own is not None:
         notes.append(f"{name}: the run used a scheduler of its own; vLLM's is replayed")
     values |= {key: value for key, value in given.items() if key not in _SOUGHT}
-    if values["policy"] == Policy.PRIORITY:
+    if values["policy"] == Policy.PRIORITY and not ours:  # ours came in the order of the plan
         notes.append(
             f"{name}: the policy is {shown(values['policy'])}, but a run folder has no priorities; "
             "all requests are taken to have the same"
