@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from sortedf.errors import Fault, InputError, OptionError
+from sortedf.errors import OptionError
 
 if TYPE_CHECKING:
     from sortedf.engine import Calibration
@@ -31,19 +30,6 @@ _NAMES = {
     "engine_version": "version",
 }
 """Settings whose options are called otherwise."""
-
-
-def read_step_times(name: str) -> Calibration:
-    """Read a step-time file, or take a packaged set by its name."""
-    from sortedf.engine import Calibration, published, read_calibration
-
-    packaged = published()
-    if name in packaged:
-        return Calibration(model=packaged[name])
-    if name != "-" and not Path(name).exists():
-        known = ", ".join(packaged)
-        raise InputError([Fault(name, None, f"no such file; packaged step times are {known}")])
-    return read_calibration(name)
 
 
 @dataclass(frozen=True)
@@ -110,21 +96,18 @@ class Started:
     ] = None
 
     def given(self) -> dict[str, Any]:
-        """Give what is not left out, by the names of the options."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        """Give what is not left out, by the names of :class:`sortedf.engine.EngineSettings`."""
+        return {
+            _NAMES.get(name, name): value
+            for name, value in asdict(self).items()
+            if value is not None
+        }
 
     def named(self) -> dict[str, Any]:
-        """Give what is not left out as :class:`sortedf.engine.EngineSettings` takes it."""
-        from sortedf.engine.settings import VERSIONS
+        """Give the same, the version by what it is."""
+        from sortedf.engine.settings import with_version
 
-        settings = {_NAMES.get(name, name): value for name, value in self.given().items()}
-        if self.engine_version is not None:
-            version = VERSIONS.get(f"vLLM {self.engine_version}")
-            if version is None:
-                known = ", ".join(name.removeprefix("vLLM ") for name in VERSIONS)
-                raise OptionError(f"--engine-version is {self.engine_version!r}; known are {known}")
-            settings["version"] = version
-        return settings
+        return with_version(self.given())
 
 
 @dataclass(frozen=True)
@@ -142,18 +125,14 @@ class Engine(Started):
     ] = None
 
     def settings(self, step_times: Calibration) -> dict[str, Any]:
-        """Give what is not left out, checked; with caching, prompts share what was calibrated."""
-        from sortedf.engine.settings import EngineSettings
+        """Give the same, checked; with prefix caching, prompts share what a calibration says."""
+        from sortedf.engine.settings import check_settings
 
-        settings = self.named()
-        if self.prefix_caching:
-            settings["shared_blocks"] = step_times.shared_blocks
-        EngineSettings(**({"num_gpu_blocks": 2} | settings))
-        return settings
+        return check_settings(self.given(), step_times.shared_blocks)
 
     def refuse(self) -> None:
         """Refuse options of an engine where there is none."""
-        for name in self.given():
+        for name in (name for name, value in asdict(self).items() if value is not None):
             raise OptionError(f"--{name.replace('_', '-')} is of --steptime, which is missing")
 
 

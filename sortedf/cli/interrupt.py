@@ -17,20 +17,27 @@ class Interrupt:
     """While entered, the first Ctrl-C sets ``pressed``; a second one is KeyboardInterrupt.
 
     It is a stop criterion, for work that asks now and then. Outside the main thread, and where
-    Ctrl-C is ignored, it changes nothing.
+    Ctrl-C is ignored, it changes nothing. Other signals may be taken so too; a second one is then
+    what it was before.
     """
 
-    def __init__(self) -> None:
-        self.pressed = False
-        self._before: signal._HANDLER = None
+    def __init__(self, *signals: int) -> None:
+        self.signal = 0
+        self._signals = signals or (signal.SIGINT,)
+        self._before: dict[int, signal._HANDLER] = {}
+
+    @property
+    def pressed(self) -> bool:
+        """Whether a signal came."""
+        return self.signal != 0
 
     def __enter__(self) -> Interrupt:
-        """Take Ctrl-C over, if it means KeyboardInterrupt now."""
-        if (
-            threading.current_thread() is threading.main_thread()
-            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        ):
-            self._before = signal.signal(signal.SIGINT, self._press)
+        """Take the signals over, where they would end the program now."""
+        if threading.current_thread() is threading.main_thread():
+            for number in self._signals:
+                now = signal.getsignal(number)
+                if callable(now) if number != signal.SIGINT else now is signal.default_int_handler:
+                    self._before[number] = signal.signal(number, self._press)
         return self
 
     def __exit__(
@@ -39,9 +46,9 @@ class Interrupt:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give Ctrl-C back."""
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+        """Give the signals back."""
+        while self._before:
+            signal.signal(*self._before.popitem())
 
     def __call__(self, iterations: int, best: int, bound: Fraction | None) -> StopReason | None:
         """Stop once pressed."""
@@ -55,5 +62,7 @@ class Interrupt:
 
     def _press(self, number: int, frame: FrameType | None) -> None:
         if self.pressed:
-            raise KeyboardInterrupt
-        self.pressed = True
+            before = self._before.get(number)
+            assert callable(before)
+            before(number, frame)
+        self.signal = number

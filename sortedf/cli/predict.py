@@ -8,7 +8,7 @@ import typer
 
 from sortedf.cli import options
 from sortedf.cli.console import Console
-from sortedf.cli.engine_options import Engine, StepTimes, read_step_times
+from sortedf.cli.engine_options import Engine, StepTimes
 from sortedf.cli.seconds import in_seconds
 from sortedf.errors import OptionError, VerificationError
 
@@ -37,6 +37,7 @@ def predict(
         )
     if plan == steptime == "-":
         raise OptionError("PLAN and --steptime cannot both be stdin")
+    from sortedf.engine import read_step_times
     from sortedf.engine.prediction import details
     from sortedf.instances import read_plan
     from sortedf.solvers import check_plan

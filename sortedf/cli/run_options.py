@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
@@ -87,6 +87,15 @@ class Serving:
             show_default=False,
         ),
     ] = None
+    output_error: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="No BATCH: outputs that are by this share longer or shorter than planned, at "
+            "random.",
+            show_default="as planned",
+        ),
+    ] = None
     run_seed: Annotated[
         int | None,
         typer.Option(
@@ -98,17 +107,13 @@ class Serving:
         ),
     ] = None
 
-    def remembered(self, before: dict[str, Any]) -> dict[str, Any]:
-        """Give every option: as it is given, else as the run was begun with, else its default."""
-        defaults: dict[str, Any] = {"engine": "replay", "handover": "planned", "run_seed": 0}
-        chosen = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            name = field.name.removeprefix("run_")
-            if value is None or value == []:
-                value = before.get(name, defaults.get(field.name))
-            chosen[name] = value
-        return chosen
+    def given(self) -> dict[str, Any]:
+        """Give what is not left out, by the names of :class:`sortedf.runner.RunOptions`."""
+        return {
+            name.removeprefix("run_"): value
+            for name, value in asdict(self).items()
+            if value not in (None, [])
+        }
 
 
 def check_target(folder: str | None, resume: str | None) -> None:

@@ -2,19 +2,53 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from sortedf.cli.console import Console
+from sortedf.cli.interrupt import Interrupt
 
 if TYPE_CHECKING:
     from sortedf.runner.engines import Load
 
 QUIET_SECONDS = 30.0
 """Between two lines where there is no terminal."""
+
+
+class RunWatch:
+    """Tells the user what a run does, and stops it at Ctrl-C, SIGTERM or SIGHUP."""
+
+    def __init__(self, console: Console) -> None:
+        self.note = console.note
+        self._console = console
+        self._interrupt = Interrupt(signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    @property
+    def signal(self) -> int:
+        """The signal that stopped it; 0 for none."""
+        return self._interrupt.signal
+
+    def status(self, text: str) -> AbstractContextManager[None]:
+        """Show what goes on."""
+        return self._console.status(text)
+
+    @contextmanager
+    def progress(
+        self, *, jobs: int, tokens: int, predicted: Sequence[float]
+    ) -> Iterator[RunProgress]:
+        """Show how an execution goes; only while there is one a signal waits for its next step."""
+        shown = RunProgress(self._console, jobs=jobs, tokens=tokens, predicted=predicted)
+        with self._interrupt, shown:
+            yield shown
+
+    def stop(self) -> bool:
+        """Whether the user, or the system, wants it to end."""
+        return self._interrupt.pressed
 
 
 class RunProgress:

@@ -9,7 +9,7 @@ import typer
 
 from sortedf.cli import options
 from sortedf.cli.console import Console
-from sortedf.cli.engine_options import Engine, StepTimes, read_step_times
+from sortedf.cli.engine_options import Engine, StepTimes
 from sortedf.cli.seconds import best_in_seconds, check_engine, in_seconds
 from sortedf.errors import OptionError
 
@@ -101,6 +101,8 @@ def solve(
     entry.check_seed(seed)
     if time_limit is not None:
         entry.check_stop(solvers.MaxSeconds(time_limit))
+    if steptime is not None:
+        from sortedf.engine import read_step_times
     step_times = None if steptime is None else read_step_times(steptime)
     settings = {} if step_times is None else engine.settings(step_times)
     if step_times is None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         calibrate_from_run,
         calibrate_from_steps,
         read_calibration,
+        read_step_times,
         write_calibration,
     )
     from sortedf.engine.estimate import EngineState, estimate_ttft
@@ -56,6 +57,7 @@ _HOMES = {
     "read_run": "run_folder",
     "read_step_log": "step_log",
     "read_step_time": "step_time",
+    "read_step_times": "calibration",
     "replay": "replaying",
     "training_part": "training",
     "validate": "validation",
@@ -98,6 +100,7 @@ __all__ = [
     "read_run",
     "read_step_log",
     "read_step_time",
+    "read_step_times",
     "replay",
     "training_part",
     "validate",

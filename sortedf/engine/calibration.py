@@ -16,12 +16,18 @@ from sortedf.engine.calibrate_steps import StepFit, calibrate_steps
 from sortedf.engine.hold_out import held_out_interval
 from sortedf.engine.interval import ErrorInterval
 from sortedf.engine.step_log import StepLog
-from sortedf.engine.step_time import LONGEST_STEP, StepTimeModel, model_of, parse_step_time
+from sortedf.engine.step_time import (
+    LONGEST_STEP,
+    StepTimeModel,
+    model_of,
+    parse_step_time,
+    published,
+)
 from sortedf.engine.training import Training
 from sortedf.errors import Fault, InputError
 from sortedf.instances.files import write_whole
 from sortedf.instances.json_text import JSON_ERRORS, json_fault
-from sortedf.instances.source import open_source
+from sortedf.instances.source import Source, open_source
 from sortedf.model.instance import MAX_TOKENS
 
 Report = Callable[[str], None]
@@ -150,7 +156,7 @@ def _lines(text: bytes) -> Iterator[bytes]:
     yield text + b"\n"
 
 
-def read_calibration(path: str | Path) -> Calibration:
+def read_calibration(path: str | Path | Source) -> Calibration:
     """Read a step-time file, with or without what a calibration adds to it.
 
     Raises
@@ -158,7 +164,7 @@ def read_calibration(path: str | Path) -> Calibration:
     InputError
         As :func:`sortedf.engine.step_time.read_step_time`.
     """
-    source = open_source(path)
+    source = path if isinstance(path, Source) else open_source(path)
     model = parse_step_time(source.data, source.name)
     try:
         part = msgspec.json.decode(source.data, type=_Document).calibration
@@ -177,3 +183,20 @@ def read_calibration(path: str | Path) -> Calibration:
         others=tuple(model_of(other, source.name) for other in part.others),
         warnings=tuple(part.warnings),
     )
+
+
+def read_step_times(name: str) -> Calibration:
+    """Read a step-time file, or take a packaged set by its name.
+
+    Raises
+    ------
+    InputError
+        For a file that does not exist or is none, see :func:`read_calibration`.
+    """
+    packaged = published()
+    if name in packaged:
+        return Calibration(model=packaged[name])
+    if name != "-" and not Path(name).exists():
+        known = ", ".join(packaged)
+        raise InputError([Fault(name, None, f"no such file; packaged step times are {known}")])
+    return read_calibration(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -252,3 +253,42 @@ class EngineSettings:
             caching=self.enable_prefix_caching,
             fresh_first=self.version.fresh_blocks_first,
         )
+
+
+def check_settings(given: Mapping[str, Any], shared_blocks: int = 0) -> dict[str, Any]:
+    """Check some settings of an engine, whatever the others will be.
+
+    Parameters
+    ----------
+    given
+        Names and values of :class:`EngineSettings`; ``version`` may be a name, as ``0.32``.
+    shared_blocks
+        Leading blocks that all prompts share, where there is prefix caching.
+
+    Raises
+    ------
+    OptionError
+        For a value that is refused.
+    """
+    settings = with_version(given)
+    if settings.get("enable_prefix_caching"):
+        settings.setdefault("shared_blocks", shared_blocks)
+    EngineSettings(**({"num_gpu_blocks": 2} | settings))
+    return settings
+
+
+def with_version(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Give settings with the ``version``, which may be a name, as ``0.32``, by what it is.
+
+    Raises
+    ------
+    OptionError
+        For an unknown name.
+    """
+    settings = dict(given)
+    if isinstance(name := settings.get("version"), str):
+        if f"vLLM {name}" not in VERSIONS:
+            known = ", ".join(known.removeprefix("vLLM ") for known in VERSIONS)
+            raise OptionError(f"--engine-version is {name!r}; known are {known}")
+        settings["version"] = VERSIONS[f"vLLM {name}"]
+    return settings

@@ -15,6 +15,7 @@ from sortedf.engine.run_series import Series
 from sortedf.engine.training import Training
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 SCHEMA = "sortedf.validation/1"
@@ -62,14 +63,48 @@ def validate(run: Run, calibration: Calibration, training: Training | None) -> d
     Returns
     -------
     document : dict
+        See :func:`hold_against`.
+    """
+    return hold_against(run, predict_run(run, calibration), calibration, training)
+
+
+def hold_against(
+    run: Run,
+    prediction: Prediction,
+    calibration: Calibration,
+    training: Training | None,
+    *,
+    predicted_tokens: IntArray | None = None,
+    shift: float | None = None,
+) -> dict[str, Any]:
+    """Hold a prediction against what happened.
+
+    Parameters
+    ----------
+    prediction
+        Of the requests of the run, in their order.
+    calibration
+        The step times of the prediction.
+    training
+        The part of this run that the calibration has seen; ``None`` for none.
+    predicted_tokens
+        Outputs that were predicted with, shape (n,), tokens; the real ones when left out.
+    shift
+        Seconds by which the clock of the run's series began before the first arrival; found out
+        when left out.
+
+    Returns
+    -------
+    document : dict
         Plain data: ``figures`` (realized, predicted and error of means and percentiles, seconds),
         ``errors``, ``coverage`` of the error interval on what was not trained on, per-request times
         and ``series`` of running, waiting and KV use.
     """
-    prediction = predict_run(run, calibration)
     replayed = prediction.replayed
-    real = _measured(run.first_token, run.last_token, run)
-    guess = _measured(replayed.first_token, replayed.completion, run)
+    outputs = run.instance.output_tokens
+    foreseen = outputs if predicted_tokens is None else predicted_tokens
+    real = _measured(run.first_token, run.last_token, run.arrivals, outputs)
+    guess = _measured(replayed.first_token, replayed.completion, run.arrivals, foreseen)
     figures = [
         {
             "measure": measure,
@@ -79,7 +114,7 @@ def validate(run: Run, calibration: Calibration, training: Training | None) -> d
             "error": summary(guess[measure])[figure] / value - 1,
         }
         for measure in MEASURES
-        if len(real[measure])
+        if len(real[measure]) and len(guess[measure])
         for figure, value in summary(real[measure]).items()
     ]
     figures.append(
@@ -119,16 +154,18 @@ def validate(run: Run, calibration: Calibration, training: Training | None) -> d
             "ttft": {"realized": run.ttft.tolist(), "predicted": replayed.ttft.tolist()},
             "latency": {"realized": run.latency.tolist(), "predicted": replayed.latency.tolist()},
         },
-        "series": _series(run, prediction),
+        "series": _series(run, prediction, shift),
     }
 
 
-def _measured(first: FloatArray, last: FloatArray, run: Run) -> dict[str, FloatArray]:
-    further = run.instance.output_tokens - 1
+def _measured(
+    first: FloatArray, last: FloatArray, arrivals: FloatArray, outputs: IntArray
+) -> dict[str, FloatArray]:
+    further = outputs - 1
     several = further > 0
     return {
-        "ttft": first - run.arrivals,
-        "latency": last - run.arrivals,
+        "ttft": first - arrivals,
+        "latency": last - arrivals,
         "tpot": (last - first)[several] / further[several],
     }
 
@@ -139,6 +176,7 @@ def _errors(seconds: FloatArray, times: FloatArray) -> dict[str, float]:
     return {
         "mean_absolute": float(np.abs(seconds).mean()),
         "median_share": float(np.median(shares)),
+        "p90_share": float(np.percentile(shares, 90, method="inverted_cdf")),
         "p95_share": float(np.percentile(shares, 95, method="inverted_cdf")),
         "worst": float(np.abs(seconds).max()),
     }
@@ -159,7 +197,7 @@ def _coverage(
     return {"asked": prediction.interval.coverage, **shares}
 
 
-def _series(run: Run, prediction: Prediction) -> dict[str, Any]:
+def _series(run: Run, prediction: Prediction, shift: float | None) -> dict[str, Any]:
     """Compare the state of the engine at even moments.
 
     Requests in the system follow from the stamps exactly; running and KV use are shown where they
@@ -167,10 +205,15 @@ def _series(run: Run, prediction: Prediction) -> dict[str, Any]:
     """
     last = max(run.makespan, prediction.replayed.makespan)
     moments = np.linspace(0.0, last, POINTS)
-    running, waiting, kv_use = prediction.series().at(moments)
+    predicted = None
+    if prediction.replayed.log is not None:
+        names = ("running", "waiting", "kv_use")
+        states = prediction.series().at(moments)
+        predicted = {name: state.tolist() for name, state in zip(names, states, strict=True)}
     recorded = None
     if run.series is not None:
-        shift = _clock_shift(run, run.series)
+        if shift is None:
+            shift = _clock_shift(run, run.series)
         t = run.series.t - shift
         recorded = {
             "shift": shift,
@@ -182,11 +225,7 @@ def _series(run: Run, prediction: Prediction) -> dict[str, Any]:
     return {
         "t": moments.tolist(),
         "present": _present(run.arrivals, run.last_token, moments).tolist(),
-        "predicted": {
-            "running": running.tolist(),
-            "waiting": waiting.tolist(),
-            "kv_use": kv_use.tolist(),
-        },
+        "predicted": predicted,
         "recorded": recorded,
     }
 

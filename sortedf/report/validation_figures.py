@@ -44,6 +44,7 @@ def scatter(document: Document, paper: Paper) -> Figure:
             )
         axes.set(xlim=(0, most), ylim=(0, most))
         label(axes, paper, f"{what}: realized seconds after arrival", "predicted")
+        axes.xaxis.get_major_locator().set_params(integer=False)
     return figure
 
 
@@ -69,21 +70,25 @@ def series(document: Document, paper: Paper) -> Figure:
     drawn = document["series"]
     t, predicted, recorded = drawn["t"], drawn["predicted"], drawn["recorded"]
     figure, grid = new(paper, 3, 1, height=0.75)
-    present = np.array(predicted["running"]) + np.array(predicted["waiting"])
     rows = (
-        ("requests waiting or running", present, "present"),
-        ("requests running", predicted["running"], "running"),
-        ("KV cache held (%)", 100 * np.array(predicted["kv_use"]), "kv_use"),
+        ("requests waiting or running", "present"),
+        ("requests running", "running"),
+        ("KV cache held (%)", "kv_use"),
     )
-    for axes, (what, guess, key) in zip(grid[:, 0], rows, strict=True):
+    for axes, (what, key) in zip(grid[:, 0], rows, strict=True):
         if key == "present":
             axes.step(t, drawn["present"], where="post", color=color(REALIZED), linewidth=1.2)
         elif recorded is not None and recorded[key] is not None:
             values = np.array(recorded[key]) * (100 if key == "kv_use" else 1)
             axes.plot(recorded["t"], values, color=color(REALIZED), linewidth=1.2)
-        axes.plot(t, guess, color=color(PREDICTED), linewidth=1.8, linestyle=(0, (4, 2)))
+        if predicted is not None:
+            guess = np.array(predicted["running" if key == "present" else key])
+            guess = guess + np.array(predicted["waiting"]) if key == "present" else guess
+            guess = 100 * guess if key == "kv_use" else guess
+            axes.plot(t, guess, color=color(PREDICTED), linewidth=1.8, linestyle=(0, (4, 2)))
         axes.set(xlim=(0, t[-1]), ylim=(0, None))
         label(axes, paper, "seconds since the first arrival", what)
+        axes.xaxis.get_major_locator().set_params(integer=False)
     return figure
 
 
@@ -103,6 +108,8 @@ def describe(document: Document, name: str) -> str:
         ]
         return f"Predicted less realized: {'; '.join(parts)}."
     predicted = document["series"]["predicted"]
+    if predicted is None:
+        return "The steps of the prediction were too many to be kept."
     return (
         f"Predicted: at most {max(predicted['running']):,.0f} requests running, "
         f"{max(predicted['waiting']):,.0f} waiting, {max(predicted['kv_use']):.0%} of the KV cache."

@@ -35,6 +35,11 @@ class AttemptRecords:
     meta
         What the engine says of itself, and what else is to be known of this start.
 
+    Attributes
+    ----------
+    refused
+        Jobs that ended without an answer, for ``meta.json``.
+
     Raises
     ------
     StorageError
@@ -46,6 +51,7 @@ class AttemptRecords:
         self._meta = {**meta, "started_at": _told(_now())}
         self._began = _now()
         self._count = 0
+        self.refused = 0
         self._first = float("inf")
         self._last = float("-inf")
         self._file: AppendFile | None = None
@@ -74,7 +80,12 @@ class AttemptRecords:
         with suppress(FileNotFoundError):  # the engine may not have come to a step
             self._write_series(self.folder / STEPS_FILE)
         self._write_meta(
-            {**self._meta, "finished_at": _told(finished), "num_requests": self._count}
+            {
+                **self._meta,
+                "finished_at": _told(finished),
+                "num_requests": self._count,
+                "num_refused": self.refused,
+            }
         )
 
     def take(self, answer: Answer) -> None:

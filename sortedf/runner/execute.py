@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,16 +15,10 @@ from sortedf.engine.step_log import STEPS_FILE
 from sortedf.errors import EngineError
 from sortedf.runner.answers import Collector, error_line, refused
 from sortedf.runner.attempt_records import AttemptRecords
-from sortedf.runner.engines import Answer, Engine, Job, Load
+from sortedf.runner.engines import Answer, Engine, Job
 from sortedf.runner.folder import RunFolder
 from sortedf.runner.jobs import Line, LineError, Work
-
-
-class Progress(Protocol):
-    """Is told how a run goes."""
-
-    def __call__(self, *, jobs: int, lines: int, failed: int, tokens: int, load: Load) -> None:
-        """Take what was done by this start: sequences, lines, failed lines, output tokens."""
+from sortedf.runner.watch import Progress
 
 
 @dataclass
@@ -49,7 +43,7 @@ class Executed:
     def take(self, answer: Answer) -> None:
         """Note an answer."""
         times = answer.times
-        self.began = min(self.began, times.queued)
+        self.began = min(self.began, times.admitted)
         self.answers.append(
             (answer.job.name, times.first_token, times.last_token, times.preemptions)
         )
@@ -57,7 +51,8 @@ class Executed:
     def figures(self) -> dict[str, float | int]:
         """Give realized seconds, named as those of a prediction; empty without an answer.
 
-        All jobs count as given to the engine at once, when the first one was.
+        All jobs count from the moment at which the engine began with the first, when it had been
+        given all.
         """
         if not self.answers:
             return {}
@@ -144,7 +139,8 @@ def execute(
     collector = Collector(work.lines, model)
     done = Executed()
     lines = failed = ended = tokens = 0
-    with AttemptRecords(folder.attempt, {**engine.meta, **meta}) as records:
+    told = {**engine.meta, **meta, "num_jobs": len(jobs)}
+    with AttemptRecords(folder.attempt, told) as records:
         # An iterator that is not closed would go on in the engine.
         outcomes = engine.execute(jobs, steps=folder.attempt / STEPS_FILE)
         with closing(outcomes):  # type: ignore[type-var]
@@ -156,6 +152,8 @@ def execute(
                             tokens += outcome.output_tokens
                             done.take(outcome)
                             records.take(outcome)
+                        else:
+                            records.refused += 1
                         if (line := collector.take(outcome)) is not None:
                             folder.append(line)
                             lines += 1

@@ -58,6 +58,8 @@ class Line:
         Token ids of each prompt.
     places
         Its sequences in the order of the choices: all of the first prompt, then all of the second.
+    errs
+        Whether what the plan predicts is told to the engine even where it is known to be wrong.
     """
 
     number: int | None
@@ -66,6 +68,7 @@ class Line:
     choices: int
     prompts: Sequence[Sequence[int]]
     places: Sequence[Place]
+    errs: bool = False
 
     @property
     def most_tokens(self) -> int:
@@ -83,7 +86,7 @@ class Line:
         """
         for k, planned in enumerate(self.places):
             prompt = self.prompts[k // self.choices]
-            limit = self.sampling.limit
+            limit, foreseen = self.sampling.limit, planned.output_tokens
             if limit is None:
                 room = None if max_model_len is None else max_model_len - len(prompt)
                 limit = planned.output_tokens if room is None else room
@@ -93,7 +96,7 @@ class Line:
                 place=planned.place,
                 prompt=prompt,
                 # A prediction beyond what is allowed is of no use.
-                output_tokens=min(planned.output_tokens, limit),
+                output_tokens=foreseen if self.errs else min(foreseen, limit),
                 sampling=self.sampling.of_choice(k % self.choices) | {"max_tokens": limit},
             )
 
@@ -133,22 +136,30 @@ class Work:
         return sorted(jobs, key=lambda job: job.place)
 
 
-def work_of_plan(plan: Plan, prompts: Callable[[int, int], Sequence[int]]) -> Work:
-    """Give a run of the plan alone: outputs of exactly the planned tokens, each a line of its own.
+def work_of_plan(
+    plan: Plan,
+    prompts: Callable[[int, int], Sequence[int]],
+    outputs: Callable[[int, int], int] = lambda index, planned: planned,
+) -> Work:
+    """Give a run of the plan alone, each sequence a line of its own.
 
     Parameters
     ----------
     prompts
         Token ids of a prompt from its index in the backlog and its tokens.
+    outputs
+        Tokens that an answer will have, from its index and what is planned. The engine is told the
+        plan's prediction all the same.
     """
     lines, inputs = {}, {}
     columns = (plan.index, plan.ids, plan.prompt_tokens, plan.output_tokens)
     for place, (index, name, prompt, output) in enumerate(zip(*columns, strict=True)):
-        fixed = {"ignore_eos": True, "min_tokens": output, "detokenize": False}
-        sampling = Sampling(fixed, output, Form(chat=False))
+        real = outputs(index, output)
+        fixed = {"ignore_eos": True, "min_tokens": real, "detokenize": False}
+        sampling = Sampling(fixed, real, Form(chat=False))
         planned = Place(index, name, place, output)
-        lines[name] = Line(None, name, sampling, 1, [prompts(index, prompt)], [planned])
-        inputs[name] = hashlib.sha256(f"{prompt},{output}".encode()).hexdigest()
+        lines[name] = Line(None, name, sampling, 1, [prompts(index, prompt)], [planned], errs=True)
+        inputs[name] = hashlib.sha256(f"{prompt},{real}".encode()).hexdigest()
     return Work(lines, [], inputs)
 
 
@@ -162,6 +173,21 @@ def random_prompts(seed: int, vocabulary: int) -> Callable[[int, int], array[int
         return ids
 
     return prompt
+
+
+def random_outputs(seed: int, error: float) -> Callable[[int, int], int]:
+    """Make a source of outputs that are by a share longer or shorter than planned, as a coin falls.
+
+    Each by the seed and its index alone; at least one token, rounded to the nearest.
+    """
+
+    def output(index: int, planned: int) -> int:
+        if error == 0:
+            return planned
+        longer = np.random.default_rng((seed, index, 1)).random() < 0.5
+        return max(1, round(planned * (1 + error if longer else 1 - error)))
+
+    return output
 
 
 def planned_prompt(index: int, tokens: int) -> range:

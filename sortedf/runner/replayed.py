@@ -1,6 +1,7 @@
 """The engine `replay`: what vLLM would do, by its replayed scheduler; it needs no model and no GPU.
 
-Its answers have no text: outputs are as long as predicted, and come when the replay says.
+Its answers have no text: outputs are as long as predicted, or, where a request lets nothing end
+it, as long as it may be; they come when the replay says.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sortedf.engine.replaying import Replay, Replayed
 from sortedf.engine.settings import EngineSettings, Policy
@@ -20,6 +22,8 @@ from sortedf.engine.step_time import StepTimeModel
 from sortedf.model import Instance
 from sortedf.runner.engines import Answer, Handover, Job, Load, Outcome, Refusal, Times
 from sortedf.runner.start import EngineOptions
+
+IntArray = npt.NDArray[np.int64]
 
 ONE_SECOND = StepTimeModel(fixed=1.0, source="one second a step")
 """Where no step times are given."""
@@ -46,17 +50,59 @@ def replay_jobs(
     settings: EngineSettings,
     step_time: StepTimeModel,
     *,
+    outputs: Sequence[int] | None = None,
     log: bool = False,
 ) -> Replayed:
-    """Replay jobs that all come at once, given in the order of the plan."""
-    instance = Instance(
-        np.array([len(job.prompt) for job in jobs], np.int64),
-        np.array([job.output_tokens for job in jobs], np.int64),
-        settings.kv_tokens,
-        ids=[job.name for job in jobs],
+    """Replay jobs that all come at once, given in the order of the plan.
+
+    Parameters
+    ----------
+    outputs
+        Tokens of each answer; those predicted when left out. The engine knows what is predicted.
+    """
+    predicted = np.array([job.output_tokens for job in jobs], np.int64)
+    prompts = np.array([len(job.prompt) for job in jobs], np.int64)
+    return replay_in_order(
+        prompts,
+        predicted if outputs is None else np.array(outputs, np.int64),
+        predicted,
+        [job.name for job in jobs],
+        settings,
+        step_time,
+        log=log,
     )
-    places = None if settings.policy == Policy.FCFS else np.arange(len(jobs))
-    return Replay(instance, settings, priorities=places).run(step_time, log=log)
+
+
+def replay_in_order(
+    prompts: IntArray,
+    outputs: IntArray,
+    predicted: IntArray,
+    names: Sequence[str],
+    settings: EngineSettings,
+    step_time: StepTimeModel,
+    *,
+    log: bool = False,
+) -> Replayed:
+    """Replay requests that all come at once and are handed over in this order.
+
+    Parameters
+    ----------
+    prompts, outputs, predicted
+        Tokens, shape (n,): of prompt and answer, and what is predicted of the answer.
+    """
+    instance = Instance(prompts, outputs, settings.kv_tokens, ids=names)
+    places = None if settings.policy == Policy.FCFS else np.arange(len(prompts))
+    foreseen = predicted if settings.policy == Policy.PLANNED else None
+    replay = Replay(instance, settings, priorities=places, predicted=foreseen)
+    return replay.run(step_time, log=log)
+
+
+def _outputs(jobs: Sequence[Job]) -> list[int]:
+    """Tokens that each answer will have."""
+    return [
+        int(job.sampling["max_tokens"]) if job.sampling.get("ignore_eos") else job.output_tokens
+        for job in jobs
+    ]
 
 
 class ReplayEngine:
@@ -122,7 +168,8 @@ class ReplayEngine:
 
     def refuses(self, job: Job) -> Refusal | None:
         """Refuse what does not fit into the KV cache or the context."""
-        needed = len(job.prompt) + job.output_tokens - 1
+        (output,) = _outputs([job])
+        needed = len(job.prompt) + output - 1
         budget, longest = self._settings.kv_tokens, self._settings.max_model_len
         if needed > budget:
             text = f"needs {needed:,} tokens, the KV cache has {budget:,}"
@@ -139,15 +186,16 @@ class ReplayEngine:
         if not jobs:
             return
         wall, clock = time.time(), time.monotonic()
-        log = sum(job.output_tokens for job in jobs) <= LOGGED_TOKENS
-        replayed = replay_jobs(jobs, self._settings, self._step_time, log=log)
+        outputs = _outputs(jobs)
+        log = sum(outputs) <= LOGGED_TOKENS
+        replayed = replay_jobs(jobs, self._settings, self._step_time, outputs=outputs, log=log)
         with ExitStack() as stack:
             file = None
             if steps is not None and log:
                 file = stack.enter_context(steps.open("w"))
                 file.write(",".join(("seconds", *COLUMNS, *STATE)) + "\n")
             seen = 0
-            for answers, moment in _answers(jobs, replayed, wall):
+            for answers, moment in _answers(jobs, outputs, replayed, wall):
                 yield from self._wait(clock + moment / self._pace if self._pace else clock)
                 now = self._look(replayed, moment)
                 if file is not None:
@@ -202,20 +250,22 @@ class ReplayEngine:
 
 
 def _answers(
-    jobs: Sequence[Job], replayed: Replayed, wall: float
+    jobs: Sequence[Job], outputs: Sequence[int], replayed: Replayed, wall: float
 ) -> Iterator[tuple[list[Answer], float]]:
     """Answers of each step that ends some, and the second at which it ends."""
     order = np.lexsort((np.arange(len(jobs)), replayed.completion_step))
     last = np.flatnonzero(np.diff(replayed.completion_step[order])) + 1
     for places in np.split(order, last):
-        answers = [_answer(jobs[place], replayed, place, wall) for place in places.tolist()]
+        answers = [
+            _answer(jobs[place], outputs[place], replayed, place, wall) for place in places.tolist()
+        ]
         yield answers, answers[0].times.last_token
 
 
-def _answer(job: Job, replayed: Replayed, place: int, wall: float) -> Answer:
+def _answer(job: Job, output: int, replayed: Replayed, place: int, wall: float) -> Answer:
     moments = (replayed.arrivals, replayed.admitted, replayed.first_token, replayed.completion)
     queued, admitted, first, last = (float(times[place]) for times in moments)
-    ended = job.output_tokens < job.sampling["max_tokens"]
+    ended = output < job.sampling["max_tokens"]
     return Answer(
         job=job,
         text="",
@@ -224,5 +274,5 @@ def _answer(job: Job, replayed: Replayed, place: int, wall: float) -> Answer:
         stop_reason=None,
         logprobs=None,
         times=Times(wall + queued, queued, admitted, first, last, int(replayed.preemptions[place])),
-        counted=job.output_tokens,
+        counted=output,
     )

@@ -192,7 +192,7 @@ def test_the_engines_memory_is_held_against_the_plans(
         (("-o", "new"), 2, "PLAN is missing"),
         (("PLAN", "-o", "new", "--resume", "old"), 2, "one of them"),
         (("PLAN", "-o", "new", "--retry-failed"), 2, "--resume"),
-        (("--resume", "old"), 3, "no run was begun"),
+        (("--resume", "old"), 3, "no such folder"),
         (("PLAN", "-o", "new", "--engine", "tgi"), 2, "replay, vllm"),
         (("PLAN", "-o", "new", "--engine", "vllm"), 2, "--model"),
         (("PLAN", "-o", "new", "--handover", "mail"), 2, "planned, priority"),

@@ -15,6 +15,7 @@ from run_folders import made_folder
 
 import sortedf
 from sortedf.cli.main import main
+from sortedf.engine import published
 from sortedf.proofs_check import overview
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
@@ -208,14 +209,31 @@ def validation(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the page of a run on the replay beside other orders, one of a long name."""
+    folder = tmp_path_factory.mktemp("compared")
+    sortedf.write_plan(sortedf.solve(sortedf.example(), solver="svf"), folder / "plan.json")
+    step_times = next(iter(published()))
+    told = ["run", str(folder / "plan.json"), "-o", str(folder / "run"), "-q"]
+    assert main([*told, "--steptime", step_times, "--output-error", "0.3"]) == 0
+    target = folder / "run.html"
+    orders = ["--against", "fcfs,quantile-greedy,longest,svf"]
+    assert main(["validate", str(folder / "run"), *orders, "-q", "-o", str(target)]) == 0
+    return target
+
+
 @pytest.mark.parametrize(("width", "paper"), [(1400, "wide"), (320, "narrow")])
-def test_layout_of_a_validation(validation: Path, width: int, paper: str) -> None:
-    """The page of predicted against realized keeps to the same rules."""
-    seen = measured(validation, width)
+@pytest.mark.parametrize(("which", "pictures"), [("validation", 3), ("compared", 5)])
+def test_layout_of_a_validation(
+    which: str, pictures: int, width: int, paper: str, request: pytest.FixtureRequest
+) -> None:
+    """The pages of predicted against realized keep to the same rules."""
+    seen = measured(request.getfixturevalue(which), width)
     assert seen["scroll"] <= seen["width"]
     assert seen["outside"] == 0
     assert seen["papers"] == [paper]
-    assert seen["pictures"] == 3
+    assert seen["pictures"] == pictures
     assert seen["flat"] == 0
     assert seen["clashes"] == []
     assert seen["smallest"] >= 8

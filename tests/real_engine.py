@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-DRIVERS = Path(__file__).parent / "drivers"
+ROOT = Path(__file__).parents[1]
+DRIVERS = Path(__file__).parent / "engine" / "drivers"
 
 
 def interpreter() -> Path:

@@ -1,0 +1,298 @@
+"""Plans on the real engine: predicted before the run against realized, and against other orders.
+
+    python bench/validate_engine.py [--repeats 5] [--requests 300] [--backlogs A,B] [--keep DIR]
+
+Needs vLLM for the CPU with sortedf's dependencies: ``make vllm``, or its Python in
+SORTEDF_VLLM_PYTHON. For each backlog, the 80/20 mix and a sample of the Azure conversation trace,
+lengths are divided so that the largest prompt and output have 512 tokens together, and the KV cache
+holds a tenth of all (in blocks). Step times are calibrated on a run of another draw. The plan is
+made by `improve` on blocks of 32, predicted, run, and run again in turns with arrival order (fcfs),
+shortest output (mcsf) and volume order (svf), which the engine's own scheduler is handed. Then the
+same with outputs that are 30 % longer or shorter than predicted. Tables to stdout, progress to
+stderr. Everything is done by the command line; the run folders are left in DIR.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+import sortedf
+
+ROOT = Path(__file__).parents[1]
+SHARED = Path(os.environ.get("SORTEDF_SHARED", ROOT.parent / "shared"))
+MIX = SHARED / "instances" / "mix8020-2000-s0.csv"
+AZURE = SHARED / "traces" / "azure_2023_conversation.csv"
+
+LARGEST = 512
+"""Tokens of prompt and output of the largest request."""
+
+OTHERS = ("fcfs", "mcsf", "svf")
+
+MODEL = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 256,
+    "intermediate_size": 1024,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "max_position_embeddings": 2048,
+    "vocab_size": 1024,
+    "torch_dtype": "float32",
+}
+"""Large enough that a step is more than what the engine's own Python takes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """Where the engine is, and what `sortedf run` starts it with.
+
+    Parameters
+    ----------
+    python
+        Interpreter of the environment that has the engine.
+    arguments
+        Of `sortedf run`, beside those that follow from a backlog.
+    block_size
+        Tokens in a block.
+    environment
+        Variables that its processes get.
+    """
+
+    python: str
+    arguments: Sequence[str]
+    block_size: int
+    environment: dict[str, str]
+
+    def sortedf(self, *arguments: object) -> str:
+        """Run a command line in its environment; gives what it prints."""
+        told = [self.python, "-m", "sortedf", *map(str, arguments)]
+        environment = os.environ | {"PYTHONPATH": str(ROOT)} | self.environment
+        done = subprocess.run(told, stdout=subprocess.PIPE, text=True, check=False, env=environment)
+        if done.returncode:
+            sys.exit(f"sortedf {' '.join(map(str, arguments))}: exit code {done.returncode}")
+        return done.stdout
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A backlog on the engine: the documents of `sortedf validate`, as predicted and otherwise."""
+
+    name: str
+    n: int
+    blocks: int
+    held: dict[str, Any]
+    erred: dict[str, Any]
+
+
+def cpu_engine(model: Path) -> Engine:
+    """Give vLLM on the CPU, with a model of random weights."""
+    python = os.environ.get("SORTEDF_VLLM_PYTHON", str(ROOT / ".venv-vllm" / "bin" / "python"))
+    if not Path(python).exists():
+        sys.exit(f"{python}: vLLM is not installed; make vllm, or set SORTEDF_VLLM_PYTHON")
+    model.mkdir(parents=True, exist_ok=True)
+    (model / "config.json").write_text(json.dumps(MODEL))
+    arguments = (
+        *("--engine", "vllm", "--model", str(model), "--load-format", "dummy"),
+        *("--dtype", "float32", "--enforce-eager", "--in-process"),
+        *("--kv-cache-memory-bytes", str(1 << 29)),
+        *("--max-model-len", "1024", "--max-num-batched-tokens", "512", "--max-num-seqs", "64"),
+    )
+    return Engine(
+        python=python,
+        arguments=arguments,
+        block_size=32,
+        environment={"OMP_NUM_THREADS": "1"},
+    )
+
+
+def lengths(name: str, n: int, seed: int) -> tuple[list[int], list[int]] | None:
+    """Sample prompts and outputs of a backlog; ``None`` where its file is not there."""
+    generator = np.random.default_rng(seed)
+    if name == "mix" and not MIX.exists():
+        drawn = sortedf.generate("mix", n, seed=seed, kv_tokens=1 << 20)
+        return drawn.prompt_tokens.tolist(), drawn.output_tokens.tolist()
+    path = MIX if name == "mix" else AZURE
+    if not path.exists():
+        return None
+    whole = sortedf.read_backlog(path, kv_tokens=1 << 30)
+    chosen = np.sort(generator.choice(len(whole), n, replace=False))
+    return whole.prompt_tokens[chosen].tolist(), whole.output_tokens[chosen].tolist()
+
+
+def write_backlog(
+    prompts: Sequence[int], outputs: Sequence[int], largest: int, path: Path
+) -> list[tuple[int, int]]:
+    """Write lengths, divided so that the largest sum is ``largest`` tokens at most."""
+    divisor = max(1.0, max(s + o for s, o in zip(prompts, outputs, strict=True)) / largest)
+    rows = [
+        (max(1, int(s / divisor)), max(1, int(o / divisor)))
+        for s, o in zip(prompts, outputs, strict=True)
+    ]
+    lines = ["prompt_tokens,output_tokens", *(f"{s},{o}" for s, o in rows)]
+    path.write_text("\n".join(lines) + "\n")
+    return rows
+
+
+def blocks_of(rows: Sequence[tuple[int, int]], block_size: int) -> int:
+    """Blocks that all requests hold at their ends, together."""
+    return sum(-(-(s + o - 1) // block_size) for s, o in rows)
+
+
+def measure(
+    name: str,
+    draws: Sequence[tuple[Sequence[int], Sequence[int]]],
+    engine: Engine,
+    folder: Path,
+    *,
+    largest: int = LARGEST,
+    share: float = 0.1,
+    repeats: int = 5,
+    plan_seconds: float = 10.0,
+    error: float = 0.3,
+    others: Sequence[str] = OTHERS,
+) -> Measured:
+    """Calibrate on the second draw; predict and run a plan of the first, and other orders.
+
+    Parameters
+    ----------
+    draws
+        Prompts and outputs, twice.
+    share
+        Of all requests, in blocks, that the KV cache holds.
+    plan_seconds
+        That `improve` searches.
+    error
+        Share by which outputs are longer or shorter in the second part.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / f"backlog-{k}.csv" for k in range(2)]
+    rows, _ = (write_backlog(*draw, largest, file) for draw, file in zip(draws, files, strict=True))
+    blocks = int(blocks_of(rows, engine.block_size) * share)
+    budget = ("--kv-tokens", blocks * engine.block_size, "--block-size", engine.block_size)
+    cache = ("--num-gpu-blocks", blocks + 1, "--engine-block-size", engine.block_size)
+    started = (*engine.arguments, *cache, "--random-prompts", "-q")
+
+    def solve(file: Path, plan: Path, *options: object) -> None:
+        engine.sortedf("solve", file, *budget, "--no-bound", "-o", plan, "-q", *options)
+
+    def say(text: str) -> None:
+        print(f"{name}: {text}, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
+
+    known, plan, times = (folder / f for f in ("known.json", "plan.json", "steptime.json"))
+    say(f"{len(rows)} requests, {blocks} blocks of {engine.block_size}; calibrating")
+    solve(files[1], known, "--solver", "svf")
+    engine.sortedf("run", known, *started, "-o", folder / "known", "--warm-up")
+    engine.sortedf("calibrate", folder / "known" / "attempts" / "1", "-o", times, "-q")
+    say("planning")
+    solve(files[0], plan, "--solver", "improve", "--time-limit", plan_seconds)
+    found = {}
+    for part, options in (("held", ()), ("erred", ("--output-error", str(error)))):
+        say("running the plan" + (" with other outputs" if options else ""))
+        run = folder / part
+        engine.sortedf("run", plan, *started, *options, "--steptime", times, "-o", run)
+        say("running all orders in turns")
+        told = ("--against", ",".join(others), "--repeat", repeats, "-o", folder / f"{part}.html")
+        found[part] = json.loads(engine.sortedf("validate", run, *told, "--json"))
+    return Measured(name=name, n=len(rows), blocks=blocks, held=found["held"], erred=found["erred"])
+
+
+def print_figures(measured: Sequence[Measured]) -> None:
+    """Print a table for each part of each backlog."""
+    for each in measured:
+        for title, document in (
+            ("outputs as predicted", each.held),
+            ("outputs longer or shorter than predicted", each.erred),
+        ):
+            against = document["against"]
+            rows, runs = against["rows"], against["repeat"]
+            print(f"\n{each.name}, {each.n} requests, {each.blocks} blocks, {title}, {runs} runs\n")
+            print(
+                "| order | predicted mean s | realized mean s | error "
+                "| ratio to the plan, predicted | realized | P99 s | makespan s | preemptions | recomputed tokens |"
+            )
+            print("|---|" + "---|" * 9)
+            for row in rows:
+                predicted, realized = row["predicted"], row["realized"]
+                cells = [
+                    row["order"],
+                    f"{predicted['mean_latency']:.3f}",
+                    f"{realized['mean_latency']:.3f}",
+                    f"{row['error']:+.1%}",
+                    f"{row['ratio']['predicted']:.3f}",
+                    f"{row['ratio']['realized']:.3f}",
+                    f"{realized['p99_latency']:.3f}",
+                    f"{realized['makespan']:.3f}",
+                    _counts(realized["preemptions"], predicted["preemptions"]),
+                    _counts(realized["recomputed_tokens"], predicted["recomputed_tokens"]),
+                ]
+                print(f"| {' | '.join(cells)} |")
+            print(f"\n{against['verdict']}. {_plan_line(rows[0], document)}")
+
+
+def _counts(realized: float | None, predicted: float | None) -> str:
+    return " of ".join("?" if v is None else f"{v:g}" for v in (realized, predicted))
+
+
+def _plan_line(row: dict[str, Any], document: dict[str, Any]) -> str:
+    spread = [value / median(row["mean_latencies"]) - 1 for value in row["mean_latencies"]]
+    told = [
+        f"The plan's runs are within {min(spread):+.1%} and {max(spread):+.1%} of their median",
+        f"admitted in its order: {'yes' if row['in_order'] else 'no'}",
+    ]
+    lengths = document["attempts"][document["most"]]["lengths"]
+    if lengths is not None and lengths["replayed"] is not None:
+        part = lengths["replayed"]
+        told.append(
+            f"of the error of its first run ({part['error']:+.1%}) {part['of_lengths']:+.1%} come "
+            f"of the lengths, {part['of_step_times']:+.1%} of the step times"
+        )
+    return "; ".join(told) + "."
+
+
+def main() -> None:
+    """Print tables, to stdout."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--requests", type=int, default=300)
+    parser.add_argument("--backlogs", default="mix,azure", help="of mix and azure")
+    parser.add_argument("--plan-seconds", type=float, default=10.0, help="that improve searches")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the run folders here")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.keep or Path(temporary)
+        engine = cpu_engine(folder / "model")
+        found = []
+        for name in options.backlogs.split(","):
+            draws = [lengths(name, options.requests, seed) for seed in range(2)]
+            if None in draws:
+                print(f"{name}: {AZURE} is not there; left out", file=sys.stderr)
+                continue
+            told = [draw for draw in draws if draw is not None]
+            found.append(
+                measure(
+                    name,
+                    told,
+                    engine,
+                    folder / name,
+                    repeats=options.repeats,
+                    plan_seconds=options.plan_seconds,
+                )
+            )
+        print_figures(found)
+
+
+if __name__ == "__main__":
+    main()
