@@ -31,13 +31,14 @@ class PlannedScheduler(FIFOScheduler):  # type: ignore[misc]
     def begin(self, jobs: Mapping[str, Job], max_model_len: int | None) -> None:
         """Take the jobs of an execution, by the ids that their requests will have."""
         cache = self.cache
-        tokens = cache.num_blocks * _page_size(cache)
+        page = _allocator(cache).tokens_per_page
+        tokens = cache.num_blocks * page
         self._jobs = jobs
         self._longest = min(tokens + 1, max_model_len or tokens + 1)
         self._room = Room(
             Limits(
                 blocks=cache.num_blocks,
-                groups=(Group(_page_size(cache)),),
+                groups=(Group(page),),
                 token_budget=cache.max_batch_tokens,
                 chunk_cap=0,
                 max_model_len=self._longest,
@@ -74,25 +75,35 @@ class PlannedScheduler(FIFOScheduler):  # type: ignore[misc]
     def _get_waiting_candidates(self) -> list[Any]:
         """Give the requests that are admitted in this step: those that run have theirs before."""
         running = self.active_requests
-        wanted = sum(
-            1 if state.status == RequestStatus.DECODING else len(state.remaining_prefill_tokens)
-            for state in running.values()
-        )
-        left = self._token_budget - wanted
+        wanted = {
+            name: 1
+            if state.status == RequestStatus.DECODING
+            else len(state.remaining_prefill_tokens)
+            for name, state in running.items()
+        }
+        left = self._token_budget - sum(wanted.values())
         seats = self.max_requests_per_batch - len(running)
         if left <= 0 or seats <= 0 or not self.waiting_requests:
             return []
         room, call = self._room, self._call
         computed = [running[name].position_offset for name in room.held]
         room.begin(call, computed, self._token_budget)
+        allocator = _allocator(self.cache)
+        free = round(self.cache.compute_free_capacity() * self.cache.num_blocks) - sum(
+            allocator.needs_new_blocks(name, running[name].current_len(), tokens)
+            for name, tokens in wanted.items()
+        )
         for name in self.waiting_requests_order:
             if left == 0 or seats == 0:
                 break
             state, job = self.waiting_requests[name], self._jobs[name]
             prompt, known = len(job.prompt), len(state.initial_tokens)
             tokens = min(known, left)
+            # Its whole prompt must fit now, as with vLLM: the library would pass over it otherwise.
+            free -= room.limits.blocks_of(known)
             course = room.course(prompt, job.output_tokens, known, call, known - tokens)
-            if room.held and not room.has_room(course, call, room.limits.blocks):
+            alone = not room.held
+            if not alone and (free < 0 or not room.has_room(course, call, room.limits.blocks)):
                 break
             last = min(prompt + job.sampling["max_tokens"], self._longest) - 1
             room.hold(name, course, prompt=prompt, last=last, known=known, left=known - tokens)
@@ -106,10 +117,10 @@ class PlannedScheduler(FIFOScheduler):  # type: ignore[misc]
             super()._cleanup_waiting_queue(request_ids_to_remove_from_waiting)
 
 
-def _page_size(cache: Any) -> int:
-    """Tokens in a block of a cache that has one kind of blocks."""
+def _allocator(cache: Any) -> Any:
+    """Give what hands out the blocks of a cache that has one kind of them."""
     (allocator,) = cache.cache_allocators.values()
-    return int(allocator.tokens_per_page)
+    return allocator
 
 
 SCHEDULER_MAPPING[NAME] = PlannedScheduler
