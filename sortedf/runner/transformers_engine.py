@@ -24,7 +24,7 @@ from sortedf.runner.feeding import next_jobs
 from sortedf.runner.library_output import reason
 from sortedf.runner.start import EngineOptions
 from sortedf.runner.step_recorder import StepRecorder
-from sortedf.runner.transformers_start import meta_of, settings_in, start
+from sortedf.runner.transformers_start import meta_of, not_this_version, settings_in, start
 
 
 class _Logprob(NamedTuple):
@@ -88,7 +88,10 @@ class TransformersEngine:
         EngineError
             When it does not start.
         """
-        return cls(options, *start(options, log), log)
+        try:
+            return cls(options, *start(options, log), log)
+        except AttributeError as error:
+            raise EngineError(not_this_version(error)) from None
 
     @property
     def settings(self) -> EngineSettings:

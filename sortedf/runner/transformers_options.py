@@ -13,9 +13,12 @@ from sortedf.runner.start import EngineOptions
 BLOCK_SIZE = 16
 """Tokens in a block, where neither the plan nor the user says."""
 
+LEAST_BLOCK_SIZE = 4
+"""Of the library."""
+
 TOKENS_A_STEP = 2048
-"""Most tokens in a step. The library's own default, 8192, makes an attention mask of 8192 rows, each
-as long as the KV cache, where there is no flash attention."""
+"""Most tokens in a step. The library's own default, 8192, makes an attention mask of 8192 rows,
+each as long as the KV cache, where there is no flash attention."""
 
 SETTINGS = ("num_gpu_blocks", "block_size", "max_num_batched_tokens", "max_num_seqs")
 
@@ -58,6 +61,8 @@ def check_options(options: EngineOptions) -> None:
     if options.engine_arguments.get("load_format") not in (None, "auto", "dummy"):
         asked = options.engine_arguments["load_format"]
         raise OptionError(f"--load-format is {asked!r}; transformers has auto and dummy")
+    if (page := _page_size(options)) < LEAST_BLOCK_SIZE:
+        raise OptionError(f"blocks of {page} tokens; transformers has {LEAST_BLOCK_SIZE} at least")
     model = Path(str(options.model))
     if not (model / "config.json").is_file():
         raise OptionError(f"{model}: no model's folder; it has no config.json")
@@ -70,9 +75,7 @@ def batching(options: EngineOptions) -> dict[str, Any]:
     take of a machine without a GPU is nearly all of its memory.
     """
     settings, arguments = options.settings, options.engine_arguments
-    page = settings.get("block_size") or (
-        options.block_size if options.block_size > 1 else BLOCK_SIZE
-    )
+    page = _page_size(options)
     share = arguments.get("gpu_memory_utilization")
     blocks: int | None = max(options.kv_tokens // page, 1)
     if "num_gpu_blocks" in settings:
@@ -94,3 +97,8 @@ def batching(options: EngineOptions) -> dict[str, Any]:
         # The room for those that run is kept by the handover; else it is the library's own share.
         "safety_margin": None if options.handover == Handover.ORDER else 0.0,
     }
+
+
+def _page_size(options: EngineOptions) -> int:
+    planned = options.block_size if options.block_size > 1 else BLOCK_SIZE
+    return int(options.settings.get("block_size") or planned)

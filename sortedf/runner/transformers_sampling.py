@@ -48,8 +48,11 @@ NOTHING: Mapping[str, Any] = {
 }
 """Values that ask for nothing."""
 
-ALL_PROCESSORS = {"do_sample": True, "temperature": 0.5, "top_k": 2, "top_p": 0.5}
-"""Makes the library make its three processors; each request brings its own values."""
+
+def with_all_processors() -> Any:
+    """Make a config that has the library make its three processors; requests bring the values."""
+    make: Any = GenerationConfig
+    return make(do_sample=True, temperature=0.5, top_k=2, top_p=0.5, eos_token_id=-1)
 
 
 class Chosen(NamedTuple):
@@ -71,7 +74,7 @@ class Sampling:
 
     def chosen(self, job: Job) -> Chosen:
         """Give the values of a request."""
-        asked = {k: v for k, v in self._defaults.items() if v is not None} | job.sampling
+        asked = {k: v for k, v in self._defaults.items() if v is not None} | dict(job.sampling)
         top_k = asked.get("top_k", 0)
         temperature = float(asked.get("temperature", 1.0))
         if temperature < GREEDY:
@@ -108,7 +111,7 @@ class Sampling:
         return None
 
 
-class Temperature(ContinuousBatchingTemperatureLogitsWarper):  # type: ignore[misc]
+class Temperature(ContinuousBatchingTemperatureLogitsWarper):
     """The library's, where 0 leaves nothing but the likeliest token, the first of several."""
 
     def __init__(self) -> None:

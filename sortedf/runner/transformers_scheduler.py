@@ -22,7 +22,7 @@ NAME = "sortedf"
 """The ``scheduler_type`` of the library's configuration that stands for this one."""
 
 
-class PlannedScheduler(FIFOScheduler):  # type: ignore[misc]
+class PlannedScheduler(FIFOScheduler):
     """The library's scheduler, with the plan's order and room kept for predicted outputs.
 
     Before requests are added, :meth:`begin` has to say what is planned for them.

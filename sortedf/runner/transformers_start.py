@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import transformers
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
 from sortedf.engine import EngineSettings
 from sortedf.engine.kv_budget import RESERVED_BLOCKS
@@ -52,7 +51,7 @@ def start(options: EngineOptions, log: Path) -> tuple[Any, Any]:
             scheduler = importlib.import_module("sortedf.runner.transformers_scheduler")
             sampling = importlib.import_module("sortedf.runner.transformers_sampling")
         except ImportError as error:
-            raise EngineError(_not_this_version(error)) from None
+            raise EngineError(not_this_version(error)) from None
         try:
             config = library.ContinuousBatchingConfig(**batching(options))
         except (TypeError, ValueError) as error:
@@ -64,18 +63,14 @@ def start(options: EngineOptions, log: Path) -> tuple[Any, Any]:
             model = _model(options, torch)
             tokenizer = None
             if options.tokenizer is not None:
-                tokenizer = AutoTokenizer.from_pretrained(options.tokenizer)
+                tokenizer = transformers.AutoTokenizer.from_pretrained(options.tokenizer)
         except Exception as error:
             told = f"{options.model} cannot be loaded: {reason(error)}; see {log}"
             raise OptionError(told) from None
         try:
-            manager = model.init_continuous_batching(
-                GenerationConfig(**sampling.ALL_PROCESSORS, eos_token_id=-1), config
-            )
+            manager = model.init_continuous_batching(sampling.with_all_processors(), config)
             manager.batch_processor = manager._create_batch_processor()
             kinds = list(manager.batch_processor.cache.cache_allocators)
-        except AttributeError as error:
-            raise EngineError(_not_this_version(error)) from None
         except Exception as error:
             raise EngineError(f"transformers did not start: {reason(error)}; see {log}") from None
     if kinds != ["full_attention"]:
@@ -92,15 +87,15 @@ def _model(options: EngineOptions, torch: Any) -> Any:
     dtype = name if name == "auto" else getattr(torch, name.removeprefix("torch."), None)
     if dtype is None:
         raise ValueError(f"torch has no type {name!r}")
+    models: Any = transformers.AutoModelForCausalLM
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if options.engine_arguments.get("load_format") == "dummy":
-        config = AutoConfig.from_pretrained(options.model)
+        config = transformers.AutoConfig.from_pretrained(str(options.model))
         kind = config.dtype if dtype == "auto" else dtype
-        model = AutoModelForCausalLM.from_config(config, dtype=kind)
+        with torch.device(device):
+            model = models.from_config(config, dtype=kind)
     else:
-        model = AutoModelForCausalLM.from_pretrained(
-            options.model, dtype=dtype, local_files_only=True
-        )
+        model = models.from_pretrained(options.model, dtype=dtype, local_files_only=True)
     return model.to(device).eval()
 
 
@@ -169,7 +164,8 @@ def meta_of(manager: Any, options: EngineOptions, settings: EngineSettings) -> M
     }
 
 
-def _not_this_version(error: Exception) -> str:
+def not_this_version(error: Exception) -> str:
+    """Say that the library lacks something."""
     return (
         f"transformers {transformers.__version__} has not what sortedf relies on "
         f"({reason(error)}); tested versions: {', '.join(TESTED)}"
