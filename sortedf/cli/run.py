@@ -233,6 +233,8 @@ class _Run:
         document |= {"steptime_file": self.setup.steptime, "steptime": step_times.to_dict()}
         text = json_library.dumps(document, allow_nan=False)
         write_whole(folder.attempt / "prediction.json", [text.encode()])
+        if (near := engine.meta.get("replayed_as")) is not None:
+            self.console.note(str(near))
         self.console.note(
             f"predicted: mean latency {document['mean_latency_seconds']:,.2f} s, makespan "
             f"{document['makespan_seconds']:,.2f} s"

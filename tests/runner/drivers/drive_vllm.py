@@ -5,7 +5,7 @@
 A command is a JSON object a line, ``{"do": name, ...}``, and is answered by one line: ``start``
 (the options, ``log``, ``engine``), ``refuses`` (``jobs``), ``execute`` (``jobs``, ``steps``,
 ``stop_after`` so many outcomes, ``kill_after`` so many), ``signal`` (``number``, to its processes),
-``generate`` (transformers' own ``generate``, greedy, of a ``prompt`` so many ``tokens``), ``close``.
+``generate`` (that of transformers, greedy: ``tokens`` so many, of a ``prompt``), ``close``.
 A job is [index, prompt, predicted output, sampling]. What sortedf raises on purpose is answered by
 ``{"error": class, "message": ...}``, with the outcomes before it. Nothing else is on stdout, which
 is what the test looks at, too.
