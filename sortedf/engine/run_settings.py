@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sortedf.engine.kv_budget import RESERVED_BLOCKS
-from sortedf.engine.settings import VERSIONS, EngineSettings, EngineVersion, Policy
+from sortedf.engine.settings import VERSIONS, VLLM_0_32, EngineSettings, EngineVersion, Policy
 from sortedf.errors import Fault, InputError, OptionError, whole_number
 from sortedf.instances.json_values import shown
 
@@ -89,7 +89,11 @@ def settings_of(
             raise _fault(name, f"{key} is {number}: several {what}; {advice}")
     if _first("speculative_config", resolved, asked) is not None:
         raise _fault(name, "the run used speculative decoding, which is not replayed")
-    version = given.get("version") or _version(meta.get("vllm_version"), notes)
+    if (near := meta.get("replayed_as")) is not None:  # another engine, which says how near it is
+        notes.append(f"{name}: {near}")
+        version = given.get("version", VLLM_0_32)
+    else:
+        version = given.get("version") or _version(meta.get("vllm_version"), notes)
 
     values = {key: _first(key, given, scheduler, asked) for key in SCHEDULER_DEFAULTS}
     if assumed := [key for key, value in values.items() if value is None]:

@@ -13,13 +13,16 @@ from typing import Any
 
 from sortedf.engine import EngineSettings
 from sortedf.errors import EngineError
+from sortedf.runner.checks import refused_by_size
 from sortedf.runner.engines import Handover, Job, Load, Outcome, Refusal
+from sortedf.runner.feeding import next_jobs
+from sortedf.runner.library_output import reason
 from sortedf.runner.process_ends import when_ended
 from sortedf.runner.vllm_load import Counter
 from sortedf.runner.vllm_meta import meta_of, settings_in
 from sortedf.runner.vllm_options import VllmOptions
 from sortedf.runner.vllm_requests import Requests, outcome_of, refusal_of
-from sortedf.runner.vllm_start import first_exception, reason, start_vllm
+from sortedf.runner.vllm_start import first_exception, start_vllm
 
 
 class VllmEngine:
@@ -84,23 +87,9 @@ class VllmEngine:
 
         What vLLM would cut, die of or never end is looked at here; the rest is asked of vLLM.
         """
-        prompt, most = len(job.prompt), int(job.sampling["max_tokens"])
-        longest, budget = self._settings.max_model_len, self._settings.kv_tokens
-        if not prompt:
-            return Refusal(job=job, code="invalid_prompt", message="the prompt has no tokens")
-        if min(job.prompt) < 0 or max(job.prompt) >= self._vocabulary:
-            bad = next(token for token in job.prompt if not 0 <= token < self._vocabulary)
-            text = f"token id {bad} in the prompt; the model has 0 to {self._vocabulary - 1}"
-            return Refusal(job=job, code="invalid_prompt", message=text)
-        if longest is not None and prompt + most > longest:
-            text = (
-                f"a prompt of {prompt:,} tokens and up to {most:,} of output are more than "
-                f"max_model_len, {longest:,}"
-            )
-            return Refusal(job=job, code="context_length_exceeded", message=text)
-        if prompt + most - 1 > budget:
-            text = f"needs {prompt + most - 1:,} tokens, the KV cache has {budget:,}"
-            return Refusal(job=job, code="kv_budget_exceeded", message=text)
+        refusal = refused_by_size(job, self._settings, self._vocabulary)
+        if refusal is not None:
+            return refusal
         try:
             self._engine.input_processor.process_inputs(
                 job.name,
@@ -157,13 +146,7 @@ class VllmEngine:
         """Hand over the jobs whose turn has come; give those back that vLLM refuses."""
         refused: list[Outcome] = []
         chunks = self._options.handover == Handover.CHUNKS
-        free = self._settings.usable_blocks - sum(map(self._blocks, running.values()))
-        while self._not_fed:
-            job = self._not_fed[0]
-            free -= self._blocks(job)
-            if chunks and running and (free < 0 or len(running) == self._settings.max_num_seqs):
-                break
-            self._not_fed.popleft()
+        for job in next_jobs(self._not_fed, running.values(), self._settings, chunks=chunks):
             try:
                 self._engine.add_request(
                     str(job.index),
@@ -183,10 +166,6 @@ class VllmEngine:
         """Do a step, or wait for one; give what has ended in it."""
         ended = [output for output in self._engine.step() if output.finished]
         return [outcome_of(running.pop(output.request_id), output) for output in ended]
-
-    def _blocks(self, job: Job) -> int:
-        """Blocks that a job holds when it ends as predicted."""
-        return -(-(len(job.prompt) + job.output_tokens - 1) // self._settings.block_size)
 
     def _abort(self, names: list[str]) -> None:
         self._counter.forget()

@@ -19,6 +19,7 @@ from typing import Any
 
 from sortedf.errors import EngineError, OptionError
 from sortedf.runner.engines import Handover
+from sortedf.runner.library_output import output_into, reason
 from sortedf.runner.scheduler_settings import SchedulerSettings
 from sortedf.runner.vllm_options import VllmOptions
 from sortedf.runner.waiting_keys import ENGINE
@@ -53,7 +54,7 @@ def start_vllm(options: VllmOptions, *, log: Path, counter: Any) -> Any:
         raise EngineError(INSTALL)
     _set_environment(options)
     began = log.stat().st_size if log.exists() else 0
-    with _output_into(log), _interrupts_kept_here(options.own_process), _main_kept_here():
+    with output_into(log), _interrupts_kept_here(options.own_process), _main_kept_here():
         try:
             arg_utils, executors, engines = (
                 importlib.import_module(f"vllm.{name}")
@@ -106,25 +107,6 @@ def _set_environment(options: VllmOptions) -> None:
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
-@contextmanager
-def _output_into(log: Path) -> Iterator[None]:
-    """Lead standard output and error into a file, for the processes started meanwhile for good."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    with log.open("ab") as file:
-        kept = [(number, os.dup(number)) for number in (1, 2)]
-        for number, _ in kept:
-            os.dup2(file.fileno(), number)
-        try:
-            yield
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            for number, copy in kept:
-                os.dup2(copy, number)
-                os.close(copy)
-
-
 def _log_into(log: Path) -> None:
     """Lead what vLLM logs in this process into the file, from now on."""
     for handler in logging.getLogger("vllm").handlers:
@@ -174,14 +156,6 @@ def _main_kept_here() -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"] = main
-
-
-def reason(error: BaseException) -> str:
-    """Give the line of an exception that says most."""
-    errors = getattr(error, "errors", None)  # of pydantic: what was wrong, without the frame
-    text = str(errors()[0]["msg"]) if callable(errors) and errors() else str(error)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0].removeprefix("Value error, ") if lines else type(error).__name__
 
 
 def first_exception(log: Path, begin: int) -> str | None:

@@ -14,11 +14,12 @@ import pytest
 
 from sortedf.engine.run_settings import settings_of
 from sortedf.errors import EngineError, OptionError
+from sortedf.runner.library_output import reason
 from sortedf.runner.process_ends import end_with_parent, when_ended
 from sortedf.runner.scheduler_settings import SchedulerSettings
 from sortedf.runner.vllm_engine import VllmEngine
 from sortedf.runner.vllm_options import VllmOptions
-from sortedf.runner.vllm_start import first_exception, reason
+from sortedf.runner.vllm_start import first_exception
 from sortedf.runner.waiting_keys import ENGINE
 
 

@@ -3,8 +3,9 @@
     python drive_vllm.py < commands.jsonl > answers.jsonl
 
 A command is a JSON object a line, ``{"do": name, ...}``, and is answered by one line: ``start``
-(the options, ``log``), ``refuses`` (``jobs``), ``execute`` (``jobs``, ``steps``, ``stop_after`` so
-many outcomes, ``kill_after`` so many), ``signal`` (``number``, to its processes), ``close``.
+(the options, ``log``, ``engine``), ``refuses`` (``jobs``), ``execute`` (``jobs``, ``steps``,
+``stop_after`` so many outcomes, ``kill_after`` so many), ``signal`` (``number``, to its processes),
+``generate`` (that of transformers, greedy: ``tokens`` so many, of a ``prompt``), ``close``.
 A job is [index, prompt, predicted output, sampling]. What sortedf raises on purpose is answered by
 ``{"error": class, "message": ...}``, with the outcomes before it. Nothing else is on stdout, which
 is what the test looks at, too.
@@ -23,7 +24,8 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from sortedf.errors import SortedfError
-from sortedf.runner.engines import Answer, Job, Outcome
+from sortedf.runner.engines import Answer, Handover, Job, Outcome
+from sortedf.runner.start import EngineOptions, start_engine
 from sortedf.runner.vllm_engine import VllmEngine
 from sortedf.runner.vllm_options import VllmOptions
 
@@ -32,10 +34,14 @@ class Driver:
     """The engine and what was asked of it."""
 
     def __init__(self) -> None:
-        self.engine: VllmEngine | None = None
+        self.engine: Any = None
 
-    def start(self, options: dict[str, Any], log: str) -> Any:
-        self.engine = VllmEngine.start(VllmOptions(**options), log=Path(log))
+    def start(self, options: dict[str, Any], log: str, engine: str = "vllm") -> Any:
+        if engine == "vllm":
+            self.engine = VllmEngine.start(VllmOptions(**options), log=Path(log))
+        else:
+            options["handover"] = Handover(options["handover"])
+            self.engine = start_engine(engine, EngineOptions(**options), Path(log))
         settings = asdict(self.engine.settings)
         return {
             "settings": settings,
@@ -80,6 +86,19 @@ class Driver:
             "most_running": max((load.running for load in loads), default=0),
             "most_kv": max((load.kv_use for load in loads), default=0.0),
         }
+
+    def generate(self, prompt: list[int], tokens: int) -> Any:
+        import torch
+
+        asked = torch.tensor([prompt])
+        answer = self.engine._manager.model.generate(
+            asked,
+            attention_mask=torch.ones_like(asked),  # or it would take some tokens for padding
+            max_new_tokens=tokens,
+            do_sample=False,
+            eos_token_id=None,
+        )
+        return answer[0, len(prompt) :].tolist()
 
     def signal(self, number: int) -> Any:
         for process in _processes():
