@@ -27,10 +27,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "engine" / "drivers"))
 
-from drive_scheduler import MODEL, Machine, init_none_hash, sha256
+from drive_scheduler import MODEL, Machine, prepare
 
 SIZE = 16
-WARM_UP = 200  # steps until the first fill has spread
+WARM_UP = 500  # steps until the first fill has spread
 STRETCH = 20
 TITLES = ("schedule", "update", "added", "both P95", "running", "admitted")
 PROMPT, OUTPUT = (50, 400), (100, 500)
@@ -114,11 +114,11 @@ def main() -> None:
     parser.add_argument("--waiting", type=int, default=10_000)
     parser.add_argument("--steps", type=int, default=600)
     arguments = parser.parse_args()
-    init_none_hash(sha256)
+    prepare()
     running = arguments.running
     n = running + arguments.waiting + 3 * (arguments.steps + WARM_UP)
     # Held on the way is about half of the outputs; what is foreseen fills the blocks.
-    tight = {"policy": "planned", "max_num_seqs": 2 * running, "num_gpu_blocks": running * 26}
+    tight = {"policy": "planned", "max_num_seqs": 2 * running, "num_gpu_blocks": running * 25}
     kinds: list[tuple[str, dict[str, Any], bool]] = [
         ("vLLM's own, by priority, seats full", {}, False),
         ("planned, seats full", {"policy": "planned"}, False),

@@ -136,10 +136,12 @@ class EngineError(SortedfError):
     """An engine that could not be started, or died."""
 
 
-def whole_number(name: str, value: object, least: int) -> None:
-    """Refuse, as an :class:`OptionError`, what is not an ``int`` of at least ``least``."""
+def whole_number(name: str, value: object, least: int, most: int | None = None) -> None:
+    """Refuse, as an :class:`OptionError`, what is not an ``int`` in ``least .. most``."""
     if type(value) is not int or value < least:
         raise OptionError(f"{name} is {value!r}; it must be a whole number of at least {least}")
+    if most is not None and value > most:
+        raise OptionError(f"{name} is {value!r}; it must be at most {most}")
 
 
 def _capped(lines: list[str], total: int, what: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 from sortedf.cli import options
 from sortedf.cli.console import Console
+from sortedf.cli.engine_options import RunEngine
 from sortedf.errors import OptionError
 
 if TYPE_CHECKING:
@@ -24,32 +26,22 @@ RunFolder = Annotated[
         metavar="DIR", help="Folder of a run: meta.json, requests.jsonl, timeseries.csv."
     ),
 ]
+RunFolders = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="DIR...",
+        help="Folder of a run: meta.json, requests.jsonl; or steps.csv, and of these several.",
+    ),
+]
 Form = Annotated[
     str, typer.Option(metavar="FORM", help="auto, plain, small, sfs, six-term: what a step costs.")
 ]
-Blocks = Annotated[
-    int | None,
-    typer.Option(
-        "--num-gpu-blocks",
-        min=2,
-        metavar="N",
-        help="Blocks of the KV cache, instead of what the folder says.",
-        show_default=False,
-    ),
-]
-SharedBlocks = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        metavar="N",
-        help="Blocks that all prompts share; left out: found by the training error.",
-        show_default=False,
-    ),
-]
 
 
+@options.grouped
 def calibrate(
-    folder: RunFolder,
+    folders: RunFolders,
+    *,
     output: Annotated[
         str | None,
         typer.Option(
@@ -69,16 +61,17 @@ def calibrate(
             "0.3, what was seen before 30 % of the makespan.",
         ),
     ] = "all",
-    shared_blocks: SharedBlocks = None,
-    num_gpu_blocks: Blocks = None,
+    engine: RunEngine,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Fit the time of a step to a run of the engine.
 
     From the times of its requests, by replaying them; or, where the folder has a steps.csv (what
-    each step was made of, and its seconds), from these. What was tried and the training error are
-    shown; so is what the data cannot tell.
+    each step was made of, and its seconds), from these; several runs also tell how much the engine
+    differs from run to run. What was tried and the training error are
+    shown; so is what the data cannot tell. --num-gpu-blocks to --shared-blocks are for what the
+    folder does not say, or says wrongly.
     """
     if output == "-" and json:
         raise OptionError("-o - and --json both want stdout; leave one out")
@@ -87,13 +80,18 @@ def calibrate(
     from sortedf.engine.training import training_part
 
     console = Console(quiet=quiet)
-    if (Path(folder) / STEPS_FILE).is_file():
-        if train != "all" or shared_blocks is not None or num_gpu_blocks is not None:
-            raise OptionError(f"{folder} has a {STEPS_FILE}, which takes --form alone")
-        calibration, document = _from_steps(Path(folder) / STEPS_FILE, form, console)
+    for folder in folders:
+        check_output(output, folder)
+    logs = [Path(folder) / STEPS_FILE for folder in folders]
+    if all(log.is_file() for log in logs):
+        if train != "all" or engine.given():
+            raise OptionError(f"{folders[0]} has a {STEPS_FILE}, which takes --form alone")
+        calibration, document = _from_steps(logs, form, console)
+    elif len(folders) > 1:
+        raise OptionError(f"of several runs, each must have a {STEPS_FILE}; name one")
     else:
-        training = training_part(read_folder(folder, num_gpu_blocks, console), train)
-        calibration, fit = fit_run(training, form, shared_blocks, console)
+        training = training_part(read_folder(folders[0], engine, console), train)
+        calibration, fit = fit_run(training, form, engine.shared_blocks, console)
         document = run_document(training, calibration, fit)
     for line in calibration.warnings:
         console.note(f"warning: {line}")
@@ -109,12 +107,24 @@ def calibrate(
             console.note(f"step times written to {output}")
 
 
-def read_folder(folder: str, num_gpu_blocks: int | None, console: Console) -> Run:
+def check_output(output: str | None, folder: str, *read: str | None) -> None:
+    """Refuse to write over the files of a run folder, or where nothing can be written."""
+    from sortedf.engine.run_folder import META, REQUESTS, SERIES
+    from sortedf.engine.step_log import STEPS_FILE
+
+    files = (str(Path(folder) / name) for name in (META, REQUESTS, SERIES, STEPS_FILE))
+    options.check_target(output, "-o", *files, *read)
+
+
+def read_folder(folder: str, engine: RunEngine, console: Console) -> Run:
     """Read a run; what was assumed of it goes to stderr."""
     from sortedf.engine.run_folder import read_run
 
+    settings = engine.named()
     with console.status(f"reading {folder}"):
-        run = read_run(folder, num_gpu_blocks=num_gpu_blocks)
+        run = read_run(folder, **settings)
+    if engine.shared_blocks and not run.settings.enable_prefix_caching:
+        raise OptionError("--shared-blocks needs --prefix-caching; the run had none")
     for line in run.notes:
         console.note(line)
     return run
@@ -156,15 +166,19 @@ def run_document(training: Training, calibration: Calibration, fit: RunFit) -> d
     }
 
 
-def _from_steps(path: Path, form: str, console: Console) -> tuple[Calibration, dict[str, Any]]:
+def _from_steps(
+    paths: Sequence[Path], form: str, console: Console
+) -> tuple[Calibration, dict[str, Any]]:
     from sortedf.engine.calibration import calibrate_from_steps
     from sortedf.engine.step_log import read_step_log
 
-    with console.status(f"reading {path}"):
-        log = read_step_log(path)
+    names = ", ".join(map(str, paths))
+    with console.status(f"reading {names}"):
+        logs = [read_step_log(path) for path in paths]
     with console.status("calibrating"):
-        calibration, fit = calibrate_from_steps(log, form=form)
-    return calibration, _steps_document(str(path), len(log.seconds), calibration, fit)
+        calibration, fit = calibrate_from_steps(*logs, form=form)
+    steps = sum(len(log.seconds) for log in logs)
+    return calibration, _steps_document(names, steps, calibration, fit)
 
 
 def _steps_document(

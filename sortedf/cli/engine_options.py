@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -32,18 +33,9 @@ _NAMES = {
 
 
 @dataclass(frozen=True)
-class Engine:
-    """How the engine is started; what is left out is the plan's, or vLLM's default."""
+class Started:
+    """How an engine is started; what is left out is the plan's, or vLLM's default."""
 
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Who is admitted when: planned, by the plan's order with room kept for outputs; "
-            "fcfs, priority: vLLM's own, handed this order.",
-            show_default="planned",
-        ),
-    ] = None
     num_gpu_blocks: Annotated[
         int | None,
         typer.Option(
@@ -111,6 +103,27 @@ class Engine:
             if value is not None
         }
 
+    def named(self) -> dict[str, Any]:
+        """Give the same, the version by what it is."""
+        from sortedf.engine.settings import with_version
+
+        return with_version(self.given())
+
+
+@dataclass(frozen=True)
+class Engine(Started):
+    """The engine that runs a plan."""
+
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Who is admitted when: planned, by the plan's order with room kept for outputs; "
+            "fcfs, priority: vLLM's own, handed this order.",
+            show_default="planned",
+        ),
+    ] = None
+
     def settings(self, step_times: Calibration) -> dict[str, Any]:
         """Give the same, checked; with prefix caching, prompts share what a calibration says."""
         from sortedf.engine.settings import check_settings
@@ -121,3 +134,38 @@ class Engine:
         """Refuse options of an engine where there is none."""
         for name in (name for name, value in asdict(self).items() if value is not None):
             raise OptionError(f"--{name.replace('_', '-')} is of --steptime, which is missing")
+
+
+@dataclass(frozen=True)
+class RunEngine(Started):
+    """The engine that made a run, where one knows it better than the folder."""
+
+    shared_blocks: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Blocks that all prompts share.",
+            show_default="found by the training error",
+        ),
+    ] = None
+
+    def named(self) -> dict[str, Any]:
+        """Give what is not left out as :func:`sortedf.engine.read_run` takes it."""
+        settings = super().named()
+        settings.pop("shared_blocks", None)  # not the folder's: a calibration finds or is given it
+        return settings
+
+
+def _of_the_folder(hint: Any) -> Any:
+    """Give an option whose default is what a run folder says."""
+    kind, option = get_args(hint)
+    option = copy(option)
+    option.show_default = "what the folder says"
+    return Annotated[kind, option]
+
+
+RunEngine.__annotations__ |= {
+    name: _of_the_folder(hint)
+    for name, hint in get_type_hints(Started, include_extras=True).items()
+}

@@ -35,6 +35,8 @@ def predict(
         raise OptionError(
             "--steptime is missing: a file of step times (see sortedf calibrate) or a packaged set"
         )
+    if plan == steptime == "-":
+        raise OptionError("PLAN and --steptime cannot both be stdin")
     from sortedf.engine import read_step_times
     from sortedf.engine.prediction import details
     from sortedf.instances import read_plan

@@ -15,13 +15,15 @@ class Arguments:
     """Arguments of a real engine, by vLLM's names."""
 
     dtype: Annotated[
-        str | None, typer.Option(metavar="NAME", help="vllm: type of the weights.")
+        str | None, typer.Option(metavar="NAME", help="vllm, transformers: type of the weights.")
     ] = None
     load_format: Annotated[
-        str | None, typer.Option(metavar="NAME", help="vllm: dummy makes random weights.")
+        str | None,
+        typer.Option(metavar="NAME", help="vllm, transformers: dummy makes random weights."),
     ] = None
     gpu_memory_utilization: Annotated[
-        float | None, typer.Option(metavar="X", help="vllm: share of the GPU's memory to take.")
+        float | None,
+        typer.Option(metavar="X", help="vllm, transformers: share of the GPU's memory to take."),
     ] = None
     kv_cache_memory_bytes: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="vllm: bytes of the KV cache.")
@@ -30,7 +32,8 @@ class Arguments:
         int | None, typer.Option(min=1, metavar="N", help="vllm: GPUs that share the model.")
     ] = None
     enforce_eager: Annotated[
-        bool, typer.Option("--enforce-eager", help="vllm: no compilation, no CUDA graphs.")
+        bool,
+        typer.Option("--enforce-eager", help="vllm, transformers: no CUDA graphs, no compilation."),
     ] = False
     in_process: Annotated[
         bool, typer.Option("--in-process", help="vllm: no process of its own for the engine.")

@@ -36,6 +36,22 @@ def in_seconds(
     }
 
 
+def check_engine(instance: Instance, block_size: int, settings: dict[str, Any]) -> None:
+    """Refuse a backlog that the engine could not serve, before it is planned.
+
+    Raises
+    ------
+    OptionError
+        When the budget makes no engine.
+    InfeasibleError, InvalidRequestError
+        When a request is too large for it.
+    """
+    from sortedf.engine import Replay
+    from sortedf.engine.prediction import engine_of_budget
+
+    Replay(instance, engine_of_budget(instance.kv_tokens, block_size, **settings))
+
+
 def _told(settings: EngineSettings) -> dict[str, Any]:
     told = asdict(settings) | {"version": settings.version.name, "policy": str(settings.policy)}
     return told | {"kv_tokens": settings.kv_tokens}

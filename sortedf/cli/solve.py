@@ -10,7 +10,7 @@ import typer
 from sortedf.cli import options
 from sortedf.cli.console import Console
 from sortedf.cli.engine_options import Engine, StepTimes
-from sortedf.cli.seconds import best_in_seconds, in_seconds
+from sortedf.cli.seconds import best_in_seconds, check_engine, in_seconds
 from sortedf.errors import OptionError
 
 if TYPE_CHECKING:
@@ -73,12 +73,15 @@ def solve(
 
     The plan is verified before it is shown; -o writes it to a file. Its distance from the best plan
     is at most the gap to the lower bound. --steptime adds what it takes on the engine, in seconds;
-    --policy to --engine-version say how that is started.
+    --num-gpu-blocks to --policy say how that is started.
     """
     if [output, certificate, "-" if json else None].count("-") > 1:
         raise OptionError("-o -, --certificate - and --json all want stdout; leave one alone")
-    options.check_target(output, "-o", given.backlog)
-    options.check_target(certificate, "--certificate", given.backlog)
+    if [given.backlog, reading.output_tokens, steptime].count("-") > 1:
+        raise OptionError("only one of the files that are read can be stdin")
+    read = given.backlog, reading.output_tokens, steptime
+    options.check_target(output, "-o", *read)
+    options.check_target(certificate, "--certificate", *read)
     if certificate is not None and no_bound:
         raise OptionError("--certificate is of the bound, which --no-bound leaves out")
     from sortedf import solvers
@@ -113,6 +116,8 @@ def solve(
             )
     console = Console(quiet=quiet)
     loaded = options.load_backlog(given, reading, console)
+    if step_times is not None:
+        check_engine(loaded.instance, given.block_size, settings)
     if on_seconds and step_times is not None:
         result = best_in_seconds(
             loaded.instance,

@@ -7,27 +7,29 @@ from typing import Annotated, Any
 import typer
 
 from sortedf.cli import options
-from sortedf.cli.calibrate import Blocks, Form, RunFolder, read_folder
+from sortedf.cli.calibrate import Form, RunFolder, check_output, read_folder
 from sortedf.cli.console import Console
-from sortedf.cli.engine_options import StepTimes
+from sortedf.cli.engine_options import RunEngine, StepTimes
 from sortedf.cli.validate_run import Predicting, validate_run
 from sortedf.errors import OptionError
 
 
+@options.grouped
 def validate(
     folder: RunFolder,
+    *,
     steptime: StepTimes = None,
     train: Annotated[
         str | None,
         typer.Option(
             metavar="PART",
             help="Without --steptime, what it is calibrated on: half, the first arrivals; "
-            "0.3, what was seen before 30 % of the makespan.",
+            "0.3, what was seen before 30 % of the makespan; all.",
             show_default="half",
         ),
     ] = None,
     form: Form = "auto",
-    num_gpu_blocks: Blocks = None,
+    engine: RunEngine,
     against: Annotated[
         str | None,
         typer.Option(
@@ -66,6 +68,8 @@ def validate(
     shows request by request and second by second what was predicted and what happened.
     --against runs the same backlog in other orders, each handed to the engine's own scheduler, as
     one would without a plan; what was run already is not run again.
+    --num-gpu-blocks to --shared-blocks are for what the folder of a run that was recorded elsewhere
+    does not say, or says wrongly.
     """
     if output == "-" and json:
         raise OptionError("-o - and --json both want stdout; leave one out")
@@ -75,18 +79,19 @@ def validate(
     from sortedf.runner.executed import run_folder_of
 
     console = Console(quiet=quiet)
-    predicting = Predicting(steptime, train, form, console)
+    check_output(output, folder, steptime)
+    predicting = Predicting(steptime, train, form, engine.shared_blocks, console)
     found = run_folder_of(folder)
     if found is not None:
-        if num_gpu_blocks is not None:
-            raise OptionError("--num-gpu-blocks: a run of sortedf run says itself how many")
+        for name in engine.given():
+            raise OptionError(f"a run of sortedf run says itself what {name} was; leave it out")
         code, document = validate_run(*found, folder, predicting, against, repeat, console)
         if code:
             raise typer.Exit(code)
     elif against is not None or repeat is not None:
         raise OptionError(f"--against is of a folder of sortedf run; {folder} is none")
     else:
-        document = _recorded(folder, num_gpu_blocks, predicting, console)
+        document = _recorded(folder, engine, predicting, console)
     document = {**document, "version": __version__}
     if json:
         console.json(document)
@@ -107,11 +112,11 @@ def validate(
 
 
 def _recorded(
-    folder: str, num_gpu_blocks: int | None, predicting: Predicting, console: Console
+    folder: str, engine: RunEngine, predicting: Predicting, console: Console
 ) -> dict[str, Any]:
     """Validate a run that was recorded elsewhere."""
     from sortedf.engine.validation import validate as compare
 
-    run = read_folder(folder, num_gpu_blocks, console)
+    run = read_folder(folder, engine, console)
     calibration, training, calibrated = predicting.step_times(run)
     return {**compare(run, calibration, training), "calibration": calibrated}

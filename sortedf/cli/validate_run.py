@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ class Predicting:
     steptime: str | None
     train: str | None
     form: str
+    shared_blocks: int | None
     console: Console
 
     def step_times(self, run: Run) -> tuple[Calibration, Training | None, dict[str, Any] | None]:
@@ -38,9 +39,11 @@ class Predicting:
         training, calibrated = None, None
         if self.steptime is not None:
             calibration = read_step_times(self.steptime)
+            if self.shared_blocks is not None:
+                calibration = replace(calibration, shared_blocks=self.shared_blocks)
         else:
             training = training_part(run, self.train or "half")
-            calibration, fit = fit_run(training, self.form, None, self.console)
+            calibration, fit = fit_run(training, self.form, self.shared_blocks, self.console)
             calibrated = run_document(training, calibration, fit)
         for line in calibration.warnings:
             self.console.note(f"warning: {line}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sortedf.engine.fit import WORTH, Fitted, fit_form
+from sortedf.engine.fit import WORTH, Fitted, apart, fit_form
 from sortedf.engine.identify import unidentified
 from sortedf.engine.run_folder import Run
 from sortedf.engine.settings import EngineSettings
@@ -20,6 +20,9 @@ AUTO = "auto"
 
 SIMPLE_FORMS = ("plain", "small")
 RICH_FORMS = ("sfs",)
+
+MOST_OTHERS = 5
+"""Models of a form that are kept beside the best one."""
 
 MOST_SHARED = 64
 """Blocks up to which a common header is looked for."""
@@ -52,11 +55,14 @@ class RunFit:
         The search that was chosen.
     trials
         All that was tried, in order.
+    others
+        Models that the training part cannot tell from it: their scores are within 5 %.
     warnings
         What the data cannot tell, a line each.
     """
 
     model: StepTimeModel
+    others: tuple[StepTimeModel, ...]
     settings: EngineSettings
     fitted: Fitted
     trials: tuple[Trial, ...]
@@ -136,11 +142,24 @@ def calibrate_run(
     source = f"fitted through the replay to {training.name} of {Path(run.folder).resolve().name}"
     return RunFit(
         model=replace(best.model, source=source),
+        others=_as_good(best, [trial for trial in trials if trial.shared_blocks == shared]),
         settings=settings,
         fitted=best,
         trials=tuple(trials),
         warnings=tuple(_warnings(training, settings, best)),
     )
+
+
+def _as_good(best: Fitted, trials: list[Trial]) -> tuple[StepTimeModel, ...]:
+    """Give what else was tried that is as good but for noise; of each form a few, far apart."""
+    limit = (1 + WORTH) * best.score
+    found: list[StepTimeModel] = []
+    for trial in trials:
+        fitted = trial.fitted
+        models = [model for score, model in fitted.near if score <= limit]
+        if models:
+            found += apart(fitted.form, [fitted.model, *models], MOST_OTHERS)
+    return tuple(model for model in found if model != best.model)
 
 
 def objective(training: Training, settings: EngineSettings) -> Callable[[StepTimeModel], float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from sortedf.engine.identify import unidentified
 from sortedf.engine.interval import COVERAGE, ErrorInterval, conformal_quantile
 from sortedf.engine.step_time import FORMS, StepTimeModel, design_matrix, form_names
-from sortedf.errors import OptionError
+from sortedf.errors import Fault, InputError, OptionError
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -80,7 +81,12 @@ class StepFit:
 
 
 def calibrate_steps(
-    work: npt.ArrayLike, seconds: npt.ArrayLike, *, form: str = AUTO, seed: int = 0
+    work: npt.ArrayLike,
+    seconds: npt.ArrayLike,
+    *,
+    runs: Sequence[int] = (),
+    form: str = AUTO,
+    seed: int = 0,
 ) -> StepFit:
     """Fit a step-time model to steps.
 
@@ -90,6 +96,9 @@ def calibrate_steps(
         What each step is made of, shape (steps, TERMS).
     seconds
         How long it took, shape (steps,), > 0.
+    runs
+        How many of the steps are of the first run, of the second one, and so on; of one when left
+        out. What the speed of the machine does from run to run is learned from several alone.
     form
         A form, or ``auto``: of all forms whose held-out error is within the confidence interval of
         the least one, the one of fewest coefficients, and of these the best.
@@ -98,8 +107,10 @@ def calibrate_steps(
 
     Raises
     ------
+    InputError
+        For fewer steps than coefficients.
     OptionError
-        For fewer steps than coefficients, or shapes that do not fit.
+        For shapes that do not fit.
 
     Notes
     -----
@@ -110,14 +121,20 @@ def calibrate_steps(
     terms, times = np.asarray(work, np.float64), np.asarray(seconds, np.float64)
     if terms.ndim != 2 or times.shape != (len(terms),):
         raise OptionError(f"work has shape {terms.shape} and seconds {times.shape}")
+    if runs and (sum(runs) != len(times) or min(runs) < 1):
+        raise OptionError(f"runs are of {sum(runs)} steps, there are {len(times)}")
     if form != AUTO:
         form_names(form)
     asked = FORMS if form == AUTO else [form]
     names = [name for name in asked if len(FORMS[name]) <= len(times)]
     if not names:
-        raise OptionError(f"{len(times)} steps are too few to fit a step-time model; log more")
+        noun = "step is" if len(times) == 1 else "steps are"
+        fewest = min(len(FORMS[name]) for name in asked)
+        message = f"{len(times)} {noun} too few to fit {fewest} coefficients; log more"
+        raise InputError([Fault("work", None, message)])
     folds = min(FOLDS, len(times))
-    predicted = {name: _held_out(design_matrix(name, terms), times, folds) for name in names}
+    stretches = _stretches(len(times), folds)
+    predicted = {name: _held_out(design_matrix(name, terms), times, stretches) for name in names}
     held_out = {name: _score(times, predicted[name], seed) for name in names}
     best = min(names, key=lambda name: held_out[name].error)
     good = [name for name in names if held_out[name].error <= held_out[best].high]
@@ -126,13 +143,20 @@ def calibrate_steps(
     coefficients, scale = fit_robustly(design, times)
     residuals = times - design @ coefficients
     # A perfect fit has no scale; what differs then is rounding.
+    unseen = predicted[chosen]
+    if len(runs) > 1:
+        ends = np.cumsum(runs)
+        whole = [np.arange(end - n, end) for n, end in zip(runs, ends, strict=True)]
+        unseen = _held_out(design, times, whole)
+        stretches = [part for run in whole for part in np.array_split(run, min(FOLDS, len(run)))]
+        stretches += whole
     limit = max(OUTLYING * scale, 1e-9 * float(np.median(times)))
     return StepFit(
         form=chosen,
         model=StepTimeModel.of_form(chosen, coefficients.tolist()),
         outliers=np.flatnonzero(np.abs(residuals) > limit),
         held_out=held_out,
-        interval=_interval(times, predicted[chosen], folds),
+        interval=_interval(times, unseen, stretches),
         warnings=tuple(unidentified(design, form_names(chosen))),
     )
 
@@ -167,10 +191,10 @@ def _stretches(n: int, folds: int) -> list[IntArray]:
     return np.array_split(np.arange(n), folds)
 
 
-def _held_out(design: FloatArray, times: FloatArray, folds: int) -> FloatArray:
+def _held_out(design: FloatArray, times: FloatArray, stretches: list[IntArray]) -> FloatArray:
     """Predict each stretch of steps from all others."""
     predicted = np.empty(len(times))
-    for stretch in _stretches(len(times), folds):
+    for stretch in stretches:
         rest = np.ones(len(times), bool)
         rest[stretch] = False
         predicted[stretch] = design[stretch] @ fit_robustly(design[rest], times[rest])[0]
@@ -191,21 +215,18 @@ def _score(times: FloatArray, predicted: FloatArray, seed: int) -> HeldOut:
     )
 
 
-def _interval(times: FloatArray, predicted: FloatArray, folds: int) -> ErrorInterval | None:
+def _interval(
+    times: FloatArray, predicted: FloatArray, stretches: list[IntArray]
+) -> ErrorInterval | None:
     """Learn the error of sums of steps from the stretches; none from fewer than ten."""
-    if folds < FOLDS:
+    sums = np.array([[times[part].sum(), predicted[part].sum()] for part in stretches])
+    if len(sums) < FOLDS or not sums.all():
         return None
-    shares = np.array(
-        [
-            abs(times[stretch].sum() / predicted[stretch].sum() - 1)
-            for stretch in _stretches(len(times), folds)
-        ]
-    )
-    share = conformal_quantile(shares)
+    share = conformal_quantile(np.abs(sums[:, 0] / sums[:, 1] - 1))
     return ErrorInterval(
         coverage=COVERAGE,
         first_token=share,
         completion=share,
-        step_seconds=float(times.mean()),
-        held_out=folds,
+        step_seconds=float(predicted.max()),
+        held_out=len(stretches),
     )

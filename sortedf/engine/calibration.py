@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
+import numpy as np
 from msgspec import Meta
 
 from sortedf.engine.calibrate_run import AUTO, RunFit, calibrate_run
@@ -15,12 +16,19 @@ from sortedf.engine.calibrate_steps import StepFit, calibrate_steps
 from sortedf.engine.hold_out import held_out_interval
 from sortedf.engine.interval import ErrorInterval
 from sortedf.engine.step_log import StepLog
-from sortedf.engine.step_time import StepTimeModel, parse_step_time, published
+from sortedf.engine.step_time import (
+    LONGEST_STEP,
+    StepTimeModel,
+    model_of,
+    parse_step_time,
+    published,
+)
 from sortedf.engine.training import Training
 from sortedf.errors import Fault, InputError
 from sortedf.instances.files import write_whole
 from sortedf.instances.json_text import JSON_ERRORS, json_fault
 from sortedf.instances.source import Source, open_source
+from sortedf.model.instance import MAX_TOKENS
 
 Report = Callable[[str], None]
 
@@ -37,6 +45,8 @@ class Calibration:
         Leading blocks that all prompts were found to share.
     interval
         The error interval, where one could be learned.
+    others
+        Models that could not be told from the best one; the error interval holds what they expect.
     warnings
         What the data could not tell.
     """
@@ -44,6 +54,7 @@ class Calibration:
     model: StepTimeModel
     shared_blocks: int = 0
     interval: ErrorInterval | None = None
+    others: tuple[StepTimeModel, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -53,6 +64,7 @@ class Calibration:
             "calibration": {
                 "shared_blocks": self.shared_blocks,
                 "interval": None if self.interval is None else asdict(self.interval),
+                "others": [other.to_dict()["coefficients"] for other in self.others],
                 "warnings": list(self.warnings),
             },
         }
@@ -77,22 +89,42 @@ def calibrate_from_run(
         model=fit.model,
         shared_blocks=fit.settings.shared_blocks,
         interval=interval,
+        others=fit.others,
         warnings=warnings,
     )
     return calibration, fit
 
 
-def calibrate_from_steps(log: StepLog, *, form: str = AUTO) -> tuple[Calibration, StepFit]:
-    """Calibrate from the steps themselves, error interval included; see :func:`calibrate_steps`."""
-    fit = calibrate_steps(log.work, log.seconds, form=form)
-    source = f"fitted to {len(log.seconds)} steps of {log.source}"
+def calibrate_from_steps(
+    log: StepLog, *more: StepLog, form: str = AUTO
+) -> tuple[Calibration, StepFit]:
+    """Calibrate from the steps of one or more runs, with an error interval.
+
+    See :func:`calibrate_steps`. How much the engine differs from run to run is learned from several
+    runs alone.
+    """
+    logs = (log, *more)
+    source = ", ".join(each.source for each in logs)
+    try:
+        fit = calibrate_steps(
+            np.concatenate([each.work for each in logs]),
+            np.concatenate([each.seconds for each in logs]),
+            runs=[len(each.seconds) for each in logs],
+            form=form,
+        )
+    except InputError as error:
+        faults = [Fault(source, None, fault.message) for fault in error.faults]
+        raise InputError(faults) from None
+    steps = sum(len(each.seconds) for each in logs)
     calibration = Calibration(
-        model=replace(fit.model, source=source), interval=fit.interval, warnings=fit.warnings
+        model=replace(fit.model, source=f"fitted to {steps} steps of {source}"),
+        interval=fit.interval,
+        warnings=fit.warnings,
     )
     return calibration, fit
 
 
-_Share = Annotated[float, Meta(ge=0)]
+_Share = Annotated[float, Meta(ge=0, le=LONGEST_STEP)]
 
 
 class _Interval(msgspec.Struct):
@@ -104,8 +136,9 @@ class _Interval(msgspec.Struct):
 
 
 class _Part(msgspec.Struct):
-    shared_blocks: Annotated[int, Meta(ge=0)] = 0
+    shared_blocks: Annotated[int, Meta(ge=0, le=MAX_TOKENS)] = 0
     interval: _Interval | None = None
+    others: list[dict[str, float]] = []
     warnings: list[str] = []
 
 
@@ -147,6 +180,7 @@ def read_calibration(path: str | Path | Source) -> Calibration:
         model=model,
         shared_blocks=part.shared_blocks,
         interval=interval,
+        others=tuple(model_of(other, source.name) for other in part.others),
         warnings=tuple(part.warnings),
     )
 

@@ -7,9 +7,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from sortedf.engine.replay_input import most_in_a_step
 from sortedf.engine.settings import EngineSettings, Policy
 from sortedf.engine.step_time import StepTimeModel
-from sortedf.errors import InfeasibleError, OptionError, SortedfError
+from sortedf.errors import InfeasibleError, InvalidRequestError, OptionError, SortedfError
 from sortedf.kernels.replay_ahead import LIVE_COLUMNS, first_token_ahead
 from sortedf.model import Request
 
@@ -82,6 +83,11 @@ class EngineState:
             raise OptionError(
                 f"a request needs {needed} blocks; the engine has {self.settings.usable_blocks}"
             )
+        if last.max(initial=0) > most_in_a_step(self.settings):
+            raise OptionError(
+                f"a request may need {last.max()} tokens in one step without chunked prefill; "
+                f"max_num_batched_tokens is {self.settings.max_num_batched_tokens}"
+            )
         held = int(((computed + size - 1) // size)[runs].sum())
         if held > self.settings.usable_blocks or self.n_running > self.settings.max_num_seqs:
             raise OptionError(
@@ -92,10 +98,21 @@ class EngineState:
     def first_token(self, request: Request) -> tuple[float, int]:
         """Give the seconds of :func:`estimate_ttft`, and how many are preempted until then."""
         settings = self.settings
+        longest = settings.max_model_len
+        if longest is not None and request.prompt_tokens >= longest:
+            raise InvalidRequestError(
+                f"request {request.id!r} has {request.prompt_tokens} prompt tokens, which leaves "
+                f"no room for an output under max_model_len {longest}"
+            )
         needed = request.prompt_tokens + request.output_tokens - 1
         if needed > settings.kv_tokens:
             rows = [(0, request.id, needed)]
             raise InfeasibleError(rows, settings.kv_tokens, settings.block_size)
+        if needed > most_in_a_step(settings):
+            raise InvalidRequestError(
+                f"request {request.id!r} may need {needed} tokens in one step without chunked "
+                f"prefill; max_num_batched_tokens is {settings.max_num_batched_tokens}"
+            )
         seconds, preemptions = first_token_ahead(
             self._rules,
             self._seconds,
@@ -120,6 +137,9 @@ def estimate_ttft(state: EngineState, request: Request) -> float:
     ------
     InfeasibleError
         When the request needs more blocks than the cache has.
+    InvalidRequestError
+        When its prompt leaves no room for an output under ``max_model_len``, or is too long for a
+        step without chunked prefill.
     """
     return state.first_token(request)[0]
 

@@ -9,7 +9,7 @@ from the best of what that found. Derived for this project.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -66,6 +66,8 @@ class Fitted:
         Scores that the searches from the single starts ended in, ascending.
     evaluations
         Replays that it took.
+    near
+        All models that were tried whose score is within 5 % of the least one, with their scores.
     """
 
     form: str
@@ -74,6 +76,7 @@ class Fitted:
     score: float
     minima: tuple[float, ...]
     evaluations: int
+    near: tuple[tuple[float, StepTimeModel], ...] = ()
 
 
 class Search:
@@ -84,6 +87,7 @@ class Search:
         self.names = form_names(form)
         self.objective = objective
         self.evaluations = 0
+        self.tried: list[tuple[float, FloatArray]] = []
         self._middle = np.log([MIDDLE[name] for name in self.names])
 
     def score(self, point: FloatArray) -> float:
@@ -91,7 +95,9 @@ class Search:
         self.evaluations += 1
         decades = (point - self._middle) / np.log(10.0)
         pull = 1.0 + WORTH * float(decades @ decades)
-        return pull * self.objective(self.model(point))
+        score = pull * self.objective(self.model(point))
+        self.tried.append((score, point.copy()))
+        return score
 
     def model(self, point: FloatArray) -> StepTimeModel:
         """Build the model of a point."""
@@ -167,7 +173,27 @@ def fit_form(form: str, objective: Objective, *, begin: StepTimeModel | None = N
         score=score,
         minima=minima,
         evaluations=search.evaluations,
+        near=tuple(
+            (worse, search.model(near))
+            for worse, near in search.tried
+            if worse <= (1 + WORTH) * score
+        ),
     )
+
+
+def apart(form: str, models: Sequence[StepTimeModel], count: int) -> list[StepTimeModel]:
+    """Choose models of a form that are as different as can be, the first one included.
+
+    Each next one is the farthest from those chosen, by the logarithms of its coefficients
+    (Gonzalez, Theoret. Comput. Sci. 38, 1985). O(models x count).
+    """
+    points = np.log([[getattr(model, name) for name in form_names(form)] for model in models])
+    chosen = [0]
+    distance = np.abs(points - points[0]).sum(axis=1)
+    while len(chosen) < count and distance.max() > 0:
+        chosen.append(int(distance.argmax()))
+        distance = np.minimum(distance, np.abs(points - points[chosen[-1]]).sum(axis=1))
+    return [models[k] for k in chosen]
 
 
 def _by_score(found: tuple[float, FloatArray]) -> float:

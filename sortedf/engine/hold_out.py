@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from sortedf.engine.calibrate_run import objective
 from sortedf.engine.fit import fit_form
-from sortedf.engine.interval import COVERAGE, ErrorInterval, conformal_quantile, relative_errors
-from sortedf.engine.replaying import Replay
+from sortedf.engine.interval import COVERAGE, ErrorInterval, busy_seconds, conformal_quantile
+from sortedf.engine.replaying import Replay, Replayed
 from sortedf.engine.settings import EngineSettings
-from sortedf.engine.training import FloatArray, Training, parts
+from sortedf.engine.training import BoolArray, FloatArray, Training, parts
 
 FEWEST = 5
 """Held-out times of a kind below which no interval is given."""
@@ -24,31 +26,37 @@ def held_out_interval(
     """
     run = training.run
     whole = Replay(run.instance, settings, arrivals=run.arrivals)
-    first_token, completion, steps = [], [], []
-    held_out = 0
+    replayed: list[tuple[Training, Replayed]] = []
     for part in parts(training):
-        first, last = training.first & ~part.first, training.last & ~part.last
-        if min(first.sum(), last.sum()) < FEWEST:
-            continue
-        fitted = fit_form(form, objective(part, settings))
-        replayed = whole.run(fitted.model, log=True)
-        log = replayed.log
-        assert log is not None
-        step = float((log.end - log.begin).mean())
-        steps.append(step)
-        first_token.append(_share(run.ttft[first], replayed.ttft[first], step))
-        completion.append(_share(run.latency[last], replayed.latency[last], step))
-        held_out += int(first.sum() + last.sum())
-    if not steps:
+        left = min((training.first & ~part.first).sum(), (training.last & ~part.last).sum())
+        if left >= FEWEST:
+            fitted = fit_form(form, objective(part, settings))
+            replayed.append((part, whole.run(fitted.model, log=True)))
+    if not replayed:
         return None
+    step = max(_longest_step(found) for _, found in replayed)
+    first_token, completion, held_out = [], [], 0
+    for part, found in replayed:
+        first, last = training.first & ~part.first, training.last & ~part.last
+        first_token.append(_share(run.first_token, found, found.first_token, first, step))
+        completion.append(_share(run.last_token, found, found.completion, last, step))
+        held_out += int(first.sum() + last.sum())
     return ErrorInterval(
         coverage=COVERAGE,
         first_token=max(first_token),
         completion=max(completion),
-        step_seconds=max(steps),
+        step_seconds=step,
         held_out=held_out,
     )
 
 
-def _share(real: FloatArray, predicted: FloatArray, step: float) -> float:
-    return conformal_quantile(relative_errors(real, predicted, step))
+def _longest_step(found: Replayed) -> float:
+    assert found.log is not None
+    return float((found.log.end - found.log.begin).max())
+
+
+def _share(
+    real: FloatArray, found: Replayed, moments: FloatArray, held_out: BoolArray, step: float
+) -> float:
+    errors = np.abs(real - moments) / busy_seconds(found, moments, step)
+    return conformal_quantile(errors[held_out])

@@ -67,20 +67,28 @@ class Prediction:
         The engine.
     interval
         The error interval that the calibration brought, if any.
+    others
+        Models that the calibration could not tell from the one that was replayed.
+    replay
+        What was replayed; needed where there are others.
     """
 
     replayed: Replayed
     settings: EngineSettings
     interval: ErrorInterval | None = None
+    others: tuple[StepTimeModel, ...] = ()
+    replay: Replay | None = None
 
     def bounds(self) -> dict[str, tuple[FloatArray, FloatArray]] | None:
-        """Bounds on ``ttft`` and ``latency`` (seconds), shape (n,) each; ``None`` without any."""
+        """Bounds on ``ttft`` and ``latency`` (seconds), shape (n,) each; ``None`` without any.
+
+        One more replay for each of the other models.
+        """
         if self.interval is None:
             return None
-        return {
-            "ttft": self.interval.first_token_bounds(self.replayed.ttft),
-            "latency": self.interval.completion_bounds(self.replayed.latency),
-        }
+        replay = self.replay
+        again = [] if replay is None else [replay.run(model) for model in self.others]
+        return self.interval.bounds([self.replayed, *again])
 
     def series(self) -> StateSeries:
         """Give the engine's state over time.
@@ -150,6 +158,8 @@ def predict(
         replayed=prepared.run(calibration.model, log=log),
         settings=settings,
         interval=calibration.interval,
+        others=calibration.others,
+        replay=prepared,
     )
 
 
@@ -159,13 +169,18 @@ def engine_of_plan(plan: Result | Plan, **settings: Any) -> EngineSettings:
     A plan on single tokens gets vLLM's blocks of 16. ``settings`` are others of
     :class:`EngineSettings`, or instead of these.
     """
+    budget = plan.instance.kv_tokens if isinstance(plan, Result) else plan.kv_tokens
+    return engine_of_budget(budget, plan.block_size, **settings)
+
+
+def engine_of_budget(kv_tokens: int, plan_block: int, /, **settings: Any) -> EngineSettings:
+    """Give the settings of an engine for a plan on this budget; see :func:`engine_of_plan`."""
     chosen: dict[str, Any] = {"policy": Policy.PLANNED} | settings
-    if plan.block_size > 1:
-        chosen.setdefault("block_size", plan.block_size)
+    if plan_block > 1:
+        chosen.setdefault("block_size", plan_block)
     if "num_gpu_blocks" in chosen:
         return EngineSettings(**chosen)
-    budget = plan.instance.kv_tokens if isinstance(plan, Result) else plan.kv_tokens
-    return EngineSettings.for_budget(budget, **chosen)
+    return EngineSettings.for_budget(kv_tokens, **chosen)
 
 
 def summary(times: FloatArray) -> dict[str, float]:

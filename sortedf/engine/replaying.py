@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
@@ -10,9 +9,19 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from sortedf.engine.replay_input import (
+    check_fit,
+    cut_outputs,
+    given_aborts,
+    given_order,
+    given_outputs,
+    given_seconds,
+    inverse,
+    queue_order,
+)
 from sortedf.engine.settings import EngineSettings, Policy
 from sortedf.engine.step_time import StepTimeModel
-from sortedf.errors import InfeasibleError, InvalidRequestError, OptionError, SortedfError
+from sortedf.errors import OptionError, SortedfError
 from sortedf.kernels.replay_events import replay_events
 from sortedf.kernels.replay_state import (
     ADMITTED,
@@ -151,20 +160,20 @@ class Replay:
         self.settings = settings
         self._rules = settings.rules()
         self._prompt = instance.prompt_tokens
-        self._output = _cut_outputs(instance, settings)
-        _check_fit(instance, self._output, settings)
-        self.arrivals = _seconds("arrivals", arrivals, n)
-        handed = _inverse(_permutation(order, n))
+        self._output = cut_outputs(instance, settings)
+        check_fit(instance, self._output, settings)
+        self.arrivals = given_seconds("arrivals", arrivals, n)
+        handed = inverse(given_order(order, n))
         self._by_arrival = np.lexsort((handed, self.arrivals))
-        self._aborts, self._by_abort = _abort_times(aborts, self.arrivals)
-        self._rank, self._seniority = _queue_order(
+        self._aborts, self._by_abort = given_aborts(aborts, self.arrivals)
+        self._rank, self._seniority = queue_order(
             settings.policy, instance.ids, self._by_arrival, priorities, stamps
         )
         block = settings.block_size
         self._shared = np.minimum(settings.shared_blocks, (self._prompt - 1) // block)
         self._foreseen = self._prompt + self._output - 1
         if predicted is not None:
-            outputs = _predicted(predicted, n, settings)
+            outputs = given_outputs(predicted, n, settings)
             # A prediction of more than the engine would give is of no use to it.
             self._foreseen = np.minimum(self._prompt + outputs - 1, self._rules.longest)
 
@@ -294,110 +303,3 @@ def _driver(by: Driver | str | None, can_jump: bool) -> Driver:
             "neither prefix caching nor a log goes from event to event, nor does planned; by steps"
         )
     return driver
-
-
-def _cut_outputs(instance: Instance, settings: EngineSettings) -> IntArray:
-    """Give the outputs as the engine cuts them at ``max_model_len``."""
-    limit = settings.max_model_len
-    if limit is None:
-        return instance.output_tokens
-    room = limit - instance.prompt_tokens
-    if room.min() < 1:
-        index = int(room.argmin())
-        raise InvalidRequestError(
-            f"request {instance.ids[index]!r} has {instance.prompt_tokens[index]} prompt tokens, "
-            f"which leaves no room for an output under max_model_len {limit}",
-            index,
-        )
-    return np.minimum(instance.output_tokens, room)
-
-
-def _check_fit(instance: Instance, output: IntArray, settings: EngineSettings) -> None:
-    """Refuse what the engine could never finish."""
-    needed = instance.prompt_tokens + output - 1
-    large = np.flatnonzero(needed > settings.kv_tokens)
-    if large.size:
-        rows = [(int(i), instance.ids[i], int(needed[i])) for i in large]
-        raise InfeasibleError(rows, settings.kv_tokens, settings.block_size)
-    cap = settings.long_prefill_token_threshold
-    step = settings.max_num_batched_tokens
-    if not settings.enable_chunked_prefill and not 0 < cap <= step and needed.max() > step:
-        index = int(needed.argmax())
-        raise InvalidRequestError(
-            f"request {instance.ids[index]!r} may need {needed[index]} tokens in one step without "
-            f"chunked prefill; max_num_batched_tokens is {step}",
-            index,
-        )
-
-
-def _queue_order(
-    policy: Policy | str,
-    ids: Sequence[str],
-    by_arrival: IntArray,
-    priorities: npt.ArrayLike | None,
-    stamps: npt.ArrayLike | None,
-) -> tuple[IntArray, IntArray]:
-    """Places in the waiting queue, and the order of seniority with its ties."""
-    n = len(ids)
-    arrived = _inverse(by_arrival)
-    if policy == Policy.FCFS:
-        if priorities is not None or stamps is not None:
-            raise OptionError("priorities and stamps are not read by the policy fcfs")
-        return arrived, np.zeros(n, np.int64)
-    level = np.zeros(n, np.int64)
-    if priorities is not None:
-        level = np.asarray(priorities)
-        if level.shape != (n,) or level.dtype.kind not in "iu":
-            raise OptionError(f"priorities must be {n} integers")
-    stamp = arrived.astype(np.float64) if stamps is None else _seconds("stamps", stamps, n)
-    texts = arrived if stamps is None else _inverse(np.argsort(np.array(ids, object)))
-    rank = _inverse(np.lexsort((texts, stamp, level)))
-    pairs = np.rec.fromarrays([level, stamp])
-    _, seniority = np.unique(pairs, return_inverse=True)
-    return rank, seniority.astype(np.int64)
-
-
-def _abort_times(aborts: npt.ArrayLike | None, arrivals: FloatArray) -> tuple[FloatArray, IntArray]:
-    n = len(arrivals)
-    if aborts is None:
-        return np.full(n, np.inf), np.empty(0, np.int64)
-    times = np.asarray(aborts, np.float64)
-    if times.shape != (n,) or np.isnan(times).any() or (times < arrivals).any():
-        raise OptionError(f"aborts must be {n} times in seconds, none before the arrival")
-    by_abort = np.argsort(times, kind="stable")
-    return times, by_abort[: np.isfinite(times).sum()].astype(np.int64)
-
-
-def _predicted(predicted: npt.ArrayLike, n: int, settings: EngineSettings) -> IntArray:
-    if settings.policy != Policy.PLANNED:
-        raise OptionError("predicted outputs are read by the policy planned alone")
-    outputs = np.asarray(predicted)
-    if outputs.shape != (n,) or outputs.dtype.kind not in "iu" or outputs.min() < 1:
-        raise OptionError(f"predicted must be {n} numbers of tokens, each at least 1")
-    # What is longer than the cache is cut; no sum with a prompt leaves int64.
-    result: IntArray = np.minimum(outputs, settings.kv_tokens + 1).astype(np.int64)
-    return result
-
-
-def _seconds(name: str, values: npt.ArrayLike | None, n: int) -> FloatArray:
-    if values is None:
-        return np.zeros(n)
-    times = np.asarray(values, np.float64)
-    if times.shape != (n,) or not np.isfinite(times).all():
-        raise OptionError(f"{name} must be {n} times in seconds, all finite")
-    return times
-
-
-def _permutation(order: npt.ArrayLike | None, n: int) -> IntArray:
-    if order is None:
-        return np.arange(n)
-    result = np.asarray(order)
-    if result.shape != (n,) or result.dtype.kind not in "iu" or set(result.tolist()) != {*range(n)}:
-        raise OptionError(f"order must be a permutation of 0 .. {n - 1}")
-    return result.astype(np.int64)
-
-
-def _inverse(permutation: IntArray) -> IntArray:
-    result = np.empty(len(permutation), np.int64)
-    result[permutation] = np.arange(len(permutation))
-    return result

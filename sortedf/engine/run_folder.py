@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,12 +11,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sortedf.engine.run_series import Series, read_series
+from sortedf.engine.replay_input import check_fit
+from sortedf.engine.run_series import LONGEST_RUN, Series, read_series
 from sortedf.engine.run_settings import settings_of
 from sortedf.engine.settings import EngineSettings
 from sortedf.engine.unfinished import META as META
 from sortedf.engine.unfinished import is_unfinished, open_records
-from sortedf.errors import Fault, InputError
+from sortedf.errors import Fault, InfeasibleError, InputError, InvalidRequestError
 from sortedf.instances.json_values import BadLine, decode_object, shown, whole_number
 from sortedf.instances.reading import FaultLog
 from sortedf.instances.source import Source, open_source
@@ -30,8 +30,8 @@ REQUESTS, SERIES = "requests.jsonl", "timeseries.csv"
 STAMPS = ("queued_ts", "scheduled_ts", "first_token_ts", "last_token_ts")
 """Of one monotonic clock, in seconds, in the order in which they must come."""
 
-LONGEST_RUN = 30 * 24 * 3600.0
-"""Seconds; stamps that are further apart are of two clocks."""
+LATEST = 1e11
+"""Seconds; in later stamps (or in other units) a float has no microseconds any more."""
 
 SLACK = 1.0
 """Seconds that stamps may last longer than the run did by its wall clock."""
@@ -94,7 +94,7 @@ class Run:
         return self.last_token - self.arrivals
 
 
-def read_run(folder: str | Path, *, num_gpu_blocks: int | None = None) -> Run:
+def read_run(folder: str | Path, **given: Any) -> Run:
     """Read a run folder: ``meta.json``, ``requests.jsonl`` and, if it is there, ``timeseries.csv``.
 
     Of a run that was cut short (``started_at`` without ``finished_at``) what it recorded is read,
@@ -102,8 +102,9 @@ def read_run(folder: str | Path, *, num_gpu_blocks: int | None = None) -> Run:
 
     Parameters
     ----------
-    num_gpu_blocks
-        Size of the KV cache, instead of what the folder says or leaves open.
+    given
+        Settings of :class:`sortedf.engine.EngineSettings`, instead of what the folder says or
+        leaves open; above all ``num_gpu_blocks``.
 
     Raises
     ------
@@ -124,17 +125,17 @@ def read_run(folder: str | Path, *, num_gpu_blocks: int | None = None) -> Run:
     stamps = np.array([row[3:] for row in rows]).T
     start = stamps[0].min()
     _check_whole(meta, len(rows), float(stamps.max() - start), source.name)
-    ids = [str(row[0]) for row in rows]
+    ids = [row[0] for row in rows]
     prompt, output = (np.array([row[k] for row in rows], np.int64) for k in (1, 2))
-    settings, blocks_known, notes = settings_of(
-        meta, source.name, prompt, output, num_gpu_blocks=num_gpu_blocks
-    )
+    settings, blocks_known, notes = settings_of(meta, source.name, prompt, output, given)
     if is_unfinished(meta):
         notes = [*notes, "the run did not come to its end; what it recorded until then is read"]
     arrivals, admitted, first, last = stamps - start
+    instance = Instance(prompt, output, settings.kv_tokens, ids=ids)
+    _check_served(instance, settings, source.name)
     return Run(
         folder=str(folder),
-        instance=Instance(prompt, output, settings.kv_tokens, ids=ids),
+        instance=instance,
         settings=settings,
         blocks_known=blocks_known,
         notes=tuple(notes),
@@ -203,7 +204,8 @@ def _stamp(value: Mapping[str, Any], key: str) -> float:
     stamp = value.get(key)
     if stamp is None:
         raise BadLine(f"{key} is missing; a request that did not finish cannot be in a run folder")
-    if not isinstance(stamp, int | float) or isinstance(stamp, bool) or not math.isfinite(stamp):
+    number = isinstance(stamp, int | float) and not isinstance(stamp, bool)
+    if not number or abs(stamp) > LATEST:
         raise BadLine(f"{key} is {shown(stamp)}, not a time in seconds")
     return float(stamp)
 
@@ -211,7 +213,9 @@ def _stamp(value: Mapping[str, Any], key: str) -> float:
 def _check_whole(meta: Mapping[str, Any], n: int, span: float, name: str) -> None:
     """See that the requests are all of the run, and of this run."""
     count = meta.get("num_requests")
-    if isinstance(count, int) and count != n:
+    if count is not None and type(count) is not int:
+        raise _fault(name, f"num_requests is {shown(count)}, not a whole number")
+    if count is not None and count != n:
         raise _fault(name, f"num_requests is {count}, but {REQUESTS} has {n}; is it truncated?")
     try:
         began, ended = (
@@ -226,6 +230,24 @@ def _check_whole(meta: Mapping[str, Any], n: int, span: float, name: str) -> Non
             f"the run lasted {lasted:.1f} s by started_at and finished_at, "
             f"but the stamps in {REQUESTS} span {span:.1f} s",
         )
+
+
+def _check_served(instance: Instance, settings: EngineSettings, name: str) -> None:
+    """See that an engine of these settings can have served what was served."""
+    longest = settings.max_model_len
+    tokens = instance.prompt_tokens + instance.output_tokens
+    if longest is not None and tokens.max() > longest:
+        index = int(tokens.argmax())
+        raise _fault(
+            name,
+            f"request {instance.ids[index]!r} has {tokens[index]} tokens, but max_model_len is "
+            f"{longest}: settings and requests are not of one run",
+        )
+    try:
+        check_fit(instance, instance.output_tokens, settings)
+    except (InfeasibleError, InvalidRequestError) as error:
+        first = str(error).splitlines()[0]
+        raise _fault(name, f"{first}: settings and requests are not of one run") from None
 
 
 def _section(meta: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from sortedf.engine.csv_numbers import Row, read_numbers
 from sortedf.engine.unfinished import open_records
-from sortedf.instances.reading import FaultLog
 
 FloatArray = npt.NDArray[np.float64]
 
 COLUMNS = ("t", "running", "waiting")
+KV_USE = "kv_cache_pct"
+
+LONGEST_RUN = 30 * 24 * 3600.0
+"""Seconds; what is longer is no run but a mixture of clocks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,40 +48,31 @@ def read_series(path: str | Path) -> Series | None:
     Raises
     ------
     InputError
-        For a column that is missing, a value that is no number of 0 or more, or times that do not
-        rise, each with its line.
+        For a column that is missing, a value that is no number of 0 or more, times that do not
+        rise, or a share above 100 %, each with its line.
     """
-    source = open_records(path)
-    lines = list(source.lines())
-    log = FaultLog(source.name)
-    if not lines:
+    if not open_records(path).data.strip():
         return None
-    header, *rows = csv.reader(io.StringIO("\n".join(text.decode() for _, text in lines)))
-    names = [name.strip() for name in header]
-    if missing := [name for name in COLUMNS if name not in names]:
-        raise log.stop(lines[0][0], f"no column {', '.join(missing)}; the header names the columns")
-    wanted = [*COLUMNS, *(["kv_cache_pct"] if "kv_cache_pct" in names else [])]
-    values: list[list[float]] = []
-    for (line, _), row in zip(lines[1:], rows, strict=True):
-        try:
-            read = [_number(row[names.index(name)]) for name in wanted]
-        except (IndexError, ValueError):
-            log.add(line, f"{', '.join(wanted)} must be numbers of 0 or more")
-            continue
-        if values and read[0] <= values[-1][0]:
-            log.add(line, f"t is {read[0]:g} after {values[-1][0]:g}; times must rise")
-            continue
-        values.append(read)
-    log.close(lambda note: None)
-    if not values:
+    last = -1.0
+
+    def check(row: Row) -> str | None:
+        nonlocal last
+        before, last = last, row["t"]
+        if last <= before:
+            return f"t is {last:g} after {before:g}; times must rise"
+        if last > LONGEST_RUN:
+            return f"t is {last:g}; seconds since the engine's logger began are expected"
+        if row.get(KV_USE, 0.0) > 100:
+            return f"{KV_USE} is {row[KV_USE]:g}; it can be 100 at most"
         return None
-    t, running, waiting, *use = np.array(values).T
-    recorded = bool(use) and bool(use[0].any())
-    return Series(t=t, running=running, waiting=waiting, kv_use=use[0] / 100 if recorded else None)
 
-
-def _number(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value) or value < 0:
-        raise ValueError(text)
-    return value
+    table = read_numbers(path, COLUMNS, [KV_USE], check)
+    if not len(table["t"]):
+        return None
+    use = table.get(KV_USE)
+    return Series(
+        t=table["t"],
+        running=table["running"],
+        waiting=table["waiting"],
+        kv_use=use / 100 if use is not None and use.any() else None,
+    )

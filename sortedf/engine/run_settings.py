@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sortedf.engine.kv_budget import RESERVED_BLOCKS
-from sortedf.engine.settings import VERSIONS, EngineSettings, EngineVersion
+from sortedf.engine.settings import VERSIONS, VLLM_0_32, EngineSettings, EngineVersion, Policy
 from sortedf.errors import Fault, InputError, OptionError, whole_number
 from sortedf.instances.json_values import shown
 
@@ -25,6 +26,15 @@ ONE_ENGINE = (
 
 OUR_SCHEDULERS = "sortedf.runner."
 """Where the schedulers of the runner are."""
+
+_SOUGHT = (
+    "num_gpu_blocks",
+    "block_size",
+    "enable_prefix_caching",
+    "max_model_len",
+    "version",
+)
+"""Settings that do not stand in the scheduler's section."""
 
 SCHEDULER_DEFAULTS: Mapping[str, Any] = {
     "max_num_batched_tokens": 2048,
@@ -44,13 +54,12 @@ def settings_of(
     name: str,
     prompt: IntArray,
     output: IntArray,
-    *,
-    num_gpu_blocks: int | None = None,
+    given: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[EngineSettings, bool, list[str]]:
     """Derive the settings, whether the cache's size is known, and what was assumed, a line each.
 
-    Resolved values come before those that were asked for, those before vLLM's defaults. A run whose
-    KV cache was not recorded is taken to have had room for all that can run at once.
+    What is given comes first, then resolved values, those that were asked for, vLLM's defaults. A
+    run whose KV cache was not recorded is taken to have had room for all that can run at once.
 
     Parameters
     ----------
@@ -60,8 +69,8 @@ def settings_of(
         What messages call it.
     prompt, output
         Tokens of each request, shape (n,).
-    num_gpu_blocks
-        Size of the KV cache, instead of what the document says.
+    given
+        Settings instead of what the document says.
 
     Raises
     ------
@@ -80,9 +89,13 @@ def settings_of(
             raise _fault(name, f"{key} is {number}: several {what}; {advice}")
     if _first("speculative_config", resolved, asked) is not None:
         raise _fault(name, "the run used speculative decoding, which is not replayed")
-    version = _version(meta.get("vllm_version"), notes)
+    if (near := meta.get("replayed_as")) is not None:  # another engine, which says how near it is
+        notes.append(f"{name}: {near}")
+        version = given.get("version", VLLM_0_32)
+    else:
+        version = given.get("version") or _version(meta.get("vllm_version"), notes)
 
-    values = {key: _first(key, scheduler, asked) for key in SCHEDULER_DEFAULTS}
+    values = {key: _first(key, given, scheduler, asked) for key in SCHEDULER_DEFAULTS}
     if assumed := [key for key, value in values.items() if value is None]:
         defaults = ", ".join(f"{key} {SCHEDULER_DEFAULTS[key]}" for key in assumed)
         notes.append(f"{name} does not say, vLLM's defaults taken: {defaults}")
@@ -90,13 +103,20 @@ def settings_of(
     if version.watermark:
         values["watermark"] = _first("watermark", scheduler, asked) or 0.0
     own = _first("scheduler_cls", scheduler, asked)
-    if own is not None and not str(own).startswith(OUR_SCHEDULERS):
-        notes.append(f"{name}: the run used a scheduler of its own; vLLM's is replayed")
-    elif own is not None:
+    ours = own is not None and str(own).startswith(OUR_SCHEDULERS)
+    if ours:
         values |= _planned(_section(_section(resolved, "additional_config"), "sortedf"), notes)
+    elif own is not None:
+        notes.append(f"{name}: the run used a scheduler of its own; vLLM's is replayed")
+    values |= {key: value for key, value in given.items() if key not in _SOUGHT}
+    if values["policy"] == Policy.PRIORITY and not ours:  # ours came in the order of the plan
+        notes.append(
+            f"{name}: the policy is {shown(values['policy'])}, but a run folder has no priorities; "
+            "all requests are taken to have the same"
+        )
 
-    block_size = _first("block_size", cache, asked)
-    caching = _first("enable_prefix_caching", cache, asked)
+    block_size = _first("block_size", given, cache, asked)
+    caching = _first("enable_prefix_caching", given, cache, asked)
     if block_size is None or caching is None:
         block_size = 16 if block_size is None else block_size
         caching = True if caching is None else caching
@@ -106,7 +126,7 @@ def settings_of(
             f"prefix caching {switch}"
         )
     try:
-        blocks = num_gpu_blocks or _first("num_gpu_blocks", cache, asked)
+        blocks = _first("num_gpu_blocks", given, cache, asked)
         blocks_known = blocks is not None
         if not blocks_known:
             whole_number("block_size", block_size, 1)
@@ -120,7 +140,7 @@ def settings_of(
             num_gpu_blocks=blocks,
             block_size=block_size,
             enable_prefix_caching=caching,
-            max_model_len=_first("max_model_len", _section(resolved, "model_config"), asked),
+            max_model_len=_first("max_model_len", given, _section(resolved, "model_config"), asked),
             version=version,
             **values,
         )
@@ -150,7 +170,9 @@ def _version(text: object, notes: list[str]) -> EngineVersion:
         notes.append(f"vllm_version is {shown(text)}; replayed as {newest.name}")
         return newest
     asked = int(match[1]), int(match[2])
-    nearest = min(known, key=lambda v: (abs(v[0] - asked[0]), abs(v[1] - asked[1]), v))
+    # A later major version is nearer to the newest, whatever its minor number.
+    same = [version for version in known if version[0] == asked[0]]
+    nearest = min(same, key=lambda v: (abs(v[1] - asked[1]), v), default=max(known))
     if nearest != asked:
         notes.append(f"vLLM {match[1]}.{match[2]} is replayed as {known[nearest].name}")
     return known[nearest]

@@ -11,6 +11,20 @@ from sortedf.engine.kv_budget import RESERVED_BLOCKS
 from sortedf.errors import OptionError, whole_number
 from sortedf.kernels.replay_state import Rules
 
+MOST_TOKENS = 2**62 - 1
+"""Of a KV cache, and of any other size: sums of them stay in 64 bits."""
+
+MOST_CACHED_BLOCKS = 2**24
+"""With prefix caching, where each block is followed: 268 million tokens in blocks of 16."""
+
+_SWITCHES = (
+    "long_prefill_token_threshold_adaptive",
+    "enable_chunked_prefill",
+    "scheduler_reserve_full_isl",
+    "async_scheduling",
+    "enable_prefix_caching",
+)
+
 
 class Policy(StrEnum):
     """By what the waiting queue is ordered, and who is preempted."""
@@ -146,9 +160,22 @@ class EngineSettings:
             ("lookahead", 1),
             ("shared_blocks", 0),
         ):
-            whole_number(name, getattr(self, name), least)
+            whole_number(name, getattr(self, name), least, MOST_TOKENS)
         if self.max_model_len is not None:
-            whole_number("max_model_len", self.max_model_len, 2)
+            whole_number("max_model_len", self.max_model_len, 2, MOST_TOKENS)
+        for name in _SWITCHES:
+            if not isinstance(getattr(self, name), bool):
+                raise OptionError(f"{name} is {getattr(self, name)!r}; it must be true or false")
+        if self.kv_tokens > MOST_TOKENS:
+            raise OptionError(
+                f"{self.num_gpu_blocks} blocks of {self.block_size} tokens are more than 2^62 - 1 "
+                "tokens; take fewer"
+            )
+        if self.enable_prefix_caching and self.num_gpu_blocks > MOST_CACHED_BLOCKS:
+            raise OptionError(
+                f"num_gpu_blocks is {self.num_gpu_blocks}; with prefix caching it can be at most "
+                f"{MOST_CACHED_BLOCKS}"
+            )
         try:
             object.__setattr__(self, "policy", Policy(self.policy))
         except ValueError:
@@ -156,7 +183,8 @@ class EngineSettings:
             raise OptionError(f"policy is {self.policy!r}; it must be one of {names}") from None
         if self.lookahead > 1 and self.policy != Policy.PLANNED:
             raise OptionError("lookahead is of the policy planned alone; vLLM's own are strict")
-        if not 0 <= self.watermark < 1:
+        number = isinstance(self.watermark, int | float) and not isinstance(self.watermark, bool)
+        if not number or not 0 <= self.watermark < 1:
             raise OptionError(f"watermark is {self.watermark!r}; it must be in [0, 1)")
         if self.watermark and not self.version.watermark:
             raise OptionError(f"{self.version.name} has no watermark; leave it at 0")
@@ -242,13 +270,25 @@ def check_settings(given: Mapping[str, Any], shared_blocks: int = 0) -> dict[str
     OptionError
         For a value that is refused.
     """
+    settings = with_version(given)
+    if settings.get("enable_prefix_caching"):
+        settings.setdefault("shared_blocks", shared_blocks)
+    EngineSettings(**({"num_gpu_blocks": 2} | settings))
+    return settings
+
+
+def with_version(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Give settings with the ``version``, which may be a name, as ``0.32``, by what it is.
+
+    Raises
+    ------
+    OptionError
+        For an unknown name.
+    """
     settings = dict(given)
     if isinstance(name := settings.get("version"), str):
         if f"vLLM {name}" not in VERSIONS:
             known = ", ".join(known.removeprefix("vLLM ") for known in VERSIONS)
             raise OptionError(f"--engine-version is {name!r}; known are {known}")
         settings["version"] = VERSIONS[f"vLLM {name}"]
-    if settings.get("enable_prefix_caching"):
-        settings.setdefault("shared_blocks", shared_blocks)
-    EngineSettings(**({"num_gpu_blocks": 2} | settings))
     return settings

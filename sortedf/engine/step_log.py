@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from sortedf.engine.unfinished import open_records
+from sortedf.engine.csv_numbers import Row, read_numbers
+from sortedf.engine.step_time import LONGEST_STEP
 from sortedf.errors import Fault, InputError
 from sortedf.instances.files import write_whole
-from sortedf.instances.reading import FaultLog
 from sortedf.kernels.step_terms import TERMS
 
 FloatArray = npt.NDArray[np.float64]
@@ -78,38 +75,19 @@ def read_step_log(path: str | Path) -> StepLog:
         For missing columns; for a value that is no number of 0 or more, a step that takes no time
         or is made of nothing, each with its line.
     """
-    source = open_records(path)
-    lines = list(source.lines())
-    log = FaultLog(source.name)
-    wanted = ("seconds", *COLUMNS)
-    if not lines:
-        raise InputError([Fault(source.name, None, f"is empty; columns {', '.join(wanted)}")])
-    header, *rows = csv.reader(io.StringIO("\n".join(text.decode() for _, text in lines)))
-    names = [name.strip() for name in header]
-    if rows and len(rows[-1]) < len(names) and not source.data.endswith(b"\n"):
-        rows.pop()
-        lines.pop()
-    if missing := [name for name in wanted if name not in names]:
-        raise log.stop(lines[0][0], f"no column {', '.join(missing)}; the header names the columns")
-    places = [names.index(name) for name in wanted]
-    values: list[list[float]] = []
-    for (line, _), row in zip(lines[1:], rows, strict=True):
-        try:
-            read = [float(row[place]) for place in places]
-        except (IndexError, ValueError):
-            log.add(line, f"{', '.join(wanted)} must be numbers")
-            continue
-        if not all(math.isfinite(value) and value >= 0 for value in read):
-            log.add(line, "a negative or infinite number")
-        elif read[0] == 0:
-            log.add(line, "seconds is 0; a step cannot take no time")
-        elif read[1] + read[2] == 0:
-            log.add(line, "no prefill and no decode tokens; a step computes something")
-        else:
-            values.append(read)
-    log.close(lambda note: None)
-    if not values:
-        raise InputError([Fault(source.name, None, "holds no step")])
-    table = np.array(values)
-    work = np.column_stack([np.ones(len(table)), table[:, 1:]])
-    return StepLog(work=work, seconds=table[:, 0], source=str(path))
+    table = read_numbers(path, ("seconds", *COLUMNS), check=_check)
+    if not len(table["seconds"]):
+        raise InputError([Fault(str(path), None, "holds no step")])
+    ones = np.ones(len(table["seconds"]))
+    work = np.column_stack([ones, *(table[name] for name in COLUMNS)])
+    return StepLog(work=work, seconds=table["seconds"], source=str(path))
+
+
+def _check(row: Row) -> str | None:
+    if row["seconds"] == 0:
+        return "seconds is 0; a step cannot take no time"
+    if row["seconds"] > LONGEST_STEP:
+        return f"seconds is {row['seconds']:g}; a step of over {LONGEST_STEP:,.0f} s is none"
+    if row["prefill_tokens"] + row["decode_tokens"] == 0:
+        return "no prefill and no decode tokens; a step computes something"
+    return None

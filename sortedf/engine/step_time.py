@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib import resources
@@ -41,6 +40,9 @@ _COLUMNS: Mapping[str, tuple[int, ...]] = {
     "chunk_squared": (CHUNK_SQUARED,),
     "context_squared": (CONTEXT_SQUARED,),
 }
+
+LONGEST_STEP = 1e6
+"""Seconds; no step takes so long, and no coefficient is larger."""
 
 COEFFICIENTS = tuple(_COLUMNS)
 """Names of all coefficients, in the order in which they are written."""
@@ -96,7 +98,7 @@ class StepTimeModel:
     Raises
     ------
     OptionError
-        For a coefficient that is negative or not a finite number.
+        For a coefficient that is no number of seconds from 0 to 1e6.
     """
 
     fixed: float = 0.0
@@ -113,8 +115,11 @@ class StepTimeModel:
         for name in COEFFICIENTS:
             value = getattr(self, name)
             number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or not math.isfinite(value) or value < 0:
-                raise OptionError(f"{name} is {value!r}; it must be a number of seconds, 0 or more")
+            if not number or not 0 <= value <= LONGEST_STEP:
+                raise OptionError(
+                    f"{name} is {value!r}; it must be a number of seconds, 0 or more, "
+                    f"at most {LONGEST_STEP:g}"
+                )
 
     @classmethod
     def of_form(cls, form: str, values: Sequence[float], source: str = "") -> StepTimeModel:
@@ -210,13 +215,21 @@ def parse_step_time(text: bytes, path: str) -> StepTimeModel:
         raise _fault(path, f"has schema {document.schema!r}; {SCHEMA!r} is expected")
     if document.unit != "seconds":
         raise _fault(path, f"has unit {document.unit!r}; coefficients are in seconds")
-    if unknown := document.coefficients.keys() - set(COEFFICIENTS):
+    return model_of(document.coefficients, path, document.source)
+
+
+def model_of(coefficients: Mapping[str, float], path: str, source: str = "") -> StepTimeModel:
+    """Build the model that a file holds; faults are those of the file."""
+    if unknown := coefficients.keys() - set(COEFFICIENTS):
         names = ", ".join(sorted(unknown))
         raise _fault(path, f"has no known coefficient {names}; known: {', '.join(COEFFICIENTS)}")
     try:
-        return StepTimeModel(**document.coefficients, source=document.source)
+        model = StepTimeModel(**coefficients, source=source)
     except OptionError as error:
         raise _fault(path, str(error)) from None
+    if not model.free:
+        raise _fault(path, "has no coefficient above 0; a step cannot take no time")
+    return model
 
 
 def _fault(path: str | Path, message: str) -> InputError:

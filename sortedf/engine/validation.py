@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from sortedf.engine.calibration import Calibration
 from sortedf.engine.prediction import Prediction, summary
-from sortedf.engine.replaying import replay
+from sortedf.engine.replaying import Replay
 from sortedf.engine.run_folder import Run
 from sortedf.engine.run_series import Series
 from sortedf.engine.training import Training
@@ -26,6 +26,9 @@ MEASURES = {
     "tpot": "time per further token",
 }
 
+SHIFT_GRAIN, MOST_SHIFTS = 0.1, 5000
+"""Seconds between clocks that are tried in the end, and how many shifts are tried first."""
+
 POINTS = 300
 """Moments at which the state of the engine is compared."""
 
@@ -35,10 +38,13 @@ def predict_run(run: Run, calibration: Calibration) -> Prediction:
     settings = run.settings
     if settings.enable_prefix_caching:
         settings = settings.replace(shared_blocks=calibration.shared_blocks)
+    prepared = Replay(run.instance, settings, arrivals=run.arrivals)
     return Prediction(
-        replayed=replay(run.instance, settings, calibration.model, arrivals=run.arrivals, log=True),
+        replayed=prepared.run(calibration.model, log=True),
         settings=settings,
         interval=calibration.interval,
+        others=calibration.others,
+        replay=prepared,
     )
 
 
@@ -238,10 +244,15 @@ def _clock_shift(run: Run, series: Series) -> float:
     the stamps say were there.
     """
     counted = series.running + series.waiting
-    begin = series.t[0] - run.makespan
-    shifts = np.arange(begin, float(series.t[-1]), 0.1)
-    misses = [
-        float(np.abs(_present(run.arrivals, run.last_token, series.t - shift) - counted).sum())
-        for shift in shifts
-    ]
-    return round(float(shifts[int(np.argmin(misses))]), 6)
+
+    def missed(shift: float) -> float:
+        there = _present(run.arrivals, run.last_token, series.t - shift)
+        return float(np.abs(there - counted).sum())
+
+    begin, end = float(series.t[0]) - run.makespan, float(series.t[-1])
+    grain = max(SHIFT_GRAIN, (end - begin) / MOST_SHIFTS)
+    best = min(np.arange(begin, end, grain).tolist(), key=missed, default=0.0)
+    while grain > SHIFT_GRAIN:
+        around = np.linspace(best - grain, best + grain, 21)
+        best, grain = min(around.tolist(), key=missed), grain / 10
+    return round(best, 6)

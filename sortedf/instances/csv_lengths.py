@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Iterable, Iterator
 
+from sortedf.instances.csv_rows import bad_cell, csv_rows
 from sortedf.instances.json_values import BadLine
 from sortedf.instances.lengths import ABSENT, Rows, find_layout
 from sortedf.instances.reading import Columns, FaultLog, Note, ReadOptions
@@ -36,15 +34,11 @@ def read_csv(source: Source, log: FaultLog, options: ReadOptions, note: Note) ->
     O(size of the file). A row with a cell longer than ``csv.field_size_limit()`` (131,072
     characters) is a fault.
     """
-    # Bytes that are not UTF-8 become lone surrogates here, which valid text cannot hold.
-    text = io.TextIOWrapper(
-        io.BytesIO(source.data), encoding="utf-8", errors="surrogateescape", newline="\n"
-    )
-    records = _records(text, log)
+    records = csv_rows(source, log)
     line, header = next(records, (1, []))
     if not header:
         return Columns([], [], [])
-    if fault := _bad_cell(header):
+    if fault := bad_cell(header):
         raise log.stop(line, fault)
     try:
         layout = find_layout(header, source.name, options.arrivals)
@@ -58,7 +52,7 @@ def read_csv(source: Source, log: FaultLog, options: ReadOptions, note: Note) ->
         if len(row) != width:
             fewer = "few" if len(row) < width else "many"
             log.add(line, f"too {fewer} cells: {len(row)}, the header has {width}")
-        elif not all_utf8 and (fault := _bad_cell(row)):
+        elif not all_utf8 and (fault := bad_cell(row)):
             log.add(line, fault)
         else:
             rows.add(
@@ -72,28 +66,6 @@ def read_csv(source: Source, log: FaultLog, options: ReadOptions, note: Note) ->
     return rows.columns(note)
 
 
-def _records(text: Iterable[str], log: FaultLog) -> Iterator[tuple[int, list[str]]]:
-    """Give each row that is not blank with the line where it begins."""
-    reader = csv.reader(text, strict=True)
-    while True:
-        line = reader.line_num + 1
-        try:
-            row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            if reader.line_num > line:
-                # The rows in between are lost, and nobody knows which they were.
-                raise log.stop(
-                    line, f"a quote that is not closed as it should be: {error}"
-                ) from None
-            stray = "new-line character" in str(error)
-            log.add(line, "a CR in the middle of the line" if stray else f"not CSV: {error}")
-            continue
-        if len(row) > 1 or (row and row[0].strip()):
-            yield line, row
-
-
 def _number(cell: str) -> int | str:
     """Give the number that the cell holds in plain digits; else the cell itself, to be refused."""
     # int() alone would take "1_024", "+64" and the digits of other scripts.
@@ -101,13 +73,3 @@ def _number(cell: str) -> int | str:
         return int(cell)
     cell = cell.strip()
     return int(cell) if _NUMBER.fullmatch(cell) else cell
-
-
-def _bad_cell(row: list[str]) -> str | None:
-    for cell in row:
-        try:
-            cell.encode()
-        except UnicodeEncodeError as error:
-            byte = ord(cell[error.start]) & 0xFF
-            return f"not valid UTF-8 (byte 0x{byte:02x}); save the file as UTF-8"
-    return None

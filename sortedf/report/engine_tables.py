@@ -48,7 +48,8 @@ def calibration(document: Mapping[str, Any]) -> Group:
             (
                 f"error interval ({interval['coverage']:.0%})",
                 f"first token {interval['first_token']:.2%}, "
-                f"completion {interval['completion']:.2%}",
+                f"completion {interval['completion']:.2%} of the busy time, "
+                f"{len(part['others'])} other models",
             )
         )
     return Group(facts(f"step times of {document['folder']}", pairs), _tried(document))
@@ -108,7 +109,8 @@ def prediction(document: Mapping[str, Any]) -> Table:
             "none"
             if interval is None
             else f"first token {interval['first_token']:.2%}, completion "
-            f"{interval['completion']:.2%} ({interval['coverage']:.0%} of the requests)",
+            f"{interval['completion']:.2%} of the busy time "
+            f"({interval['coverage']:.0%} of the requests)",
         ),
     ]
     return facts(

@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any
 
 from sortedf.engine.run_folder import META, REQUESTS, SERIES
 from sortedf.engine.step_log import STEPS_FILE
+from sortedf.errors import SortedfError
 from sortedf.instances.files import write_whole
+from sortedf.runner.append_file import AppendFile, json_line
 from sortedf.runner.engines import Answer
 
 TICKS = 60
@@ -37,6 +39,11 @@ class AttemptRecords:
     ----------
     refused
         Jobs that ended without an answer, for ``meta.json``.
+
+    Raises
+    ------
+    StorageError
+        When a file cannot be written.
     """
 
     def __init__(self, folder: Path, meta: Mapping[str, Any]) -> None:
@@ -47,11 +54,11 @@ class AttemptRecords:
         self.refused = 0
         self._first = float("inf")
         self._last = float("-inf")
-        self._file: TextIO | None = None
+        self._file: AppendFile | None = None
 
     def __enter__(self) -> AttemptRecords:
         self._write_meta(self._meta)
-        self._file = (self.folder / REQUESTS).open("w")
+        self._file = AppendFile(self.folder / REQUESTS, sync_seconds=None)
         return self
 
     def __exit__(
@@ -62,6 +69,11 @@ class AttemptRecords:
     ) -> None:
         assert self._file is not None
         self._file.close()
+        # What ended the run is to be told, not what its end brought.
+        with suppress(SortedfError) if kind is not None else nullcontext():
+            self._finish()
+
+    def _finish(self) -> None:
         # The clock of a replay runs ahead of the wall's.
         lasted = max(0.0, self._last - self._first)
         finished = max(_now(), self._began + timedelta(seconds=lasted))
@@ -92,15 +104,10 @@ class AttemptRecords:
             "preemptions": times.preemptions,
             "predicted_output_toks": answer.job.output_tokens,
         }
-        self._file.write(json.dumps(row) + "\n")
+        self._file.append(json_line(row))
         self._count += 1
         self._first = min(self._first, times.queued)
         self._last = max(self._last, times.last_token)
-
-    def flush(self) -> None:
-        """Hand to the system what was noted."""
-        assert self._file is not None
-        self._file.flush()
 
     def _write_meta(self, meta: Mapping[str, Any]) -> None:
         write_whole(self.folder / META, [json.dumps(meta, indent=2, default=str).encode() + b"\n"])

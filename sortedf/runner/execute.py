@@ -158,7 +158,6 @@ def execute(
                             folder.append(line)
                             lines += 1
                             failed += line["error"] is not None
-                    records.flush()
                     progress(
                         jobs=ended, lines=lines, failed=failed, tokens=tokens, load=engine.load()
                     )

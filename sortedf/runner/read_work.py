@@ -107,6 +107,7 @@ class _Reader:
         self._oversized = {request.id: request for _, request in self.plan.skipped}
         self._waiting: list[_Waiting | LineError] = []
         self._ignored: dict[str, int] = {}
+        self._shared: dict[str, Sampling] = {}
         self._differ = [0, 0, 0]  # prompts that are not as planned, their tokens planned and real
         self._cut = self._uncounted = 0
 
@@ -135,6 +136,9 @@ class _Reader:
         sampling = sampling_of(checked)
         for name in sampling.ignored:
             self._ignored[name] = self._ignored.get(name, 0) + 1
+        if "seed" not in sampling.parameters:
+            # Lines that are sampled alike, as most are, share what says how.
+            sampling = self._shared.setdefault(repr(sampling), sampling)
         places = [self._place(name) for name in entry.sequences]
         if has_text(checked) and self.reading.tokenizer is None:
             if not self.reading.may_estimate:

@@ -12,7 +12,7 @@ blocks of their own, and requests that come and go in any order. Derived for thi
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -24,12 +24,15 @@ IntArray = npt.NDArray[np.int64]
 # Rows of Room's table, a column for each request that holds blocks.
 _PROMPT = 0
 _LAST = 1  # most tokens that it can ever have computed
-_LEFT = 2  # known tokens that this call leaves uncomputed
-_FORESEEN = 3
-_SHIFT = 4
-_UNTIL = 5
-_USED = 6  # blocks that all will need at its last call
-_ROWS = 7
+_FIRST = 2  # tokens that were known when it was admitted
+_LEFT = 3  # known tokens that this call leaves uncomputed
+_FORESEEN = 4
+_SHIFT = 5
+_UNTIL = 6
+_USED = 7  # blocks that all will need at its last call
+_ROWS = 8
+
+_NEVER = 1 << 62
 
 
 class Group(NamedTuple):
@@ -106,22 +109,22 @@ class Room:
         self._longest = limits.longest
         self._slots: dict[Hashable, int] = {}
         self._table = np.zeros((_ROWS, 64), np.int64)
+        self._due = 0  # first call in which somebody may have left its course
+        self._ends: dict[int, int] = {}  # how many have their last token sampled by a call
 
     def __contains__(self, request: Hashable) -> bool:
         return request in self._slots
 
-    def begin(self, call: int, known: Sequence[int], computed: Sequence[int], cap: int) -> int:
+    def begin(self, call: int, computed: Iterable[int], cap: int) -> int:
         """Bring the ledger up to this call, in which all that hold blocks get their tokens.
 
         Who samples in this call and has left its course is reckoned anew: when its prompt took
-        several calls, and when it outlives its prediction.
+        several calls, and when it outlives its prediction. O(1) where nobody can have left it.
 
         Parameters
         ----------
-        known
-            Tokens of each of :attr:`held`, prompt and outputs, those being sampled included.
         computed
-            Tokens of each that are computed before this call.
+            Tokens of each of :attr:`held` that are computed before this call.
         cap
             Most tokens of one request in this call.
 
@@ -130,23 +133,39 @@ class Room:
         tokens
             That they get in this call, all together.
         """
+        if call < self._due:
+            return len(self.held) - self.ending(call - 1)
         table = self._table[:, : len(self.held)]
-        goal = np.minimum(np.array(known, np.int64), table[_LAST])
-        before = np.array(computed, np.int64)
-        tokens = np.clip(goal - before, 0, cap)
-        end = before + tokens
-        table[_LEFT] = goal - end
+        before = np.fromiter(computed, np.int64, len(self.held))
+        # Known is one more than computed, unless what was known at first is not computed yet.
+        goal = np.minimum(np.maximum(before + 1, table[_FIRST]), table[_LAST])
+        wanted = goal - before
+        tokens = np.minimum(wanted, cap)
+        table[_LEFT] = wanted - tokens
         # Who ends keeps its blocks for one more call, on the course of the call that sampled last.
-        sampled_at = np.where(tokens > 0, call, call - 1)
-        off_course = (end != table[_SHIFT] + sampled_at) | (end > table[_FORESEEN])
-        for slot in np.flatnonzero((end == goal) & off_course).tolist():
+        sampled_at = call - (wanted == 0)
+        off_course = (goal - table[_SHIFT] != sampled_at) | (goal > table[_FORESEEN])
+        for slot in np.flatnonzero(off_course & (tokens == wanted)).tolist():
             self._count_out(slot)
             foreseen = self._foresee(
                 int(table[_PROMPT, slot]), int(table[_FORESEEN, slot]), int(goal[slot])
             )
             course = self._course(foreseen, int(goal[slot]), int(sampled_at[slot]), 0)
             self._set_course(slot, course)
+        self._due = call + 1
+        if not table[_LEFT].any():
+            outlivable = table[_FORESEEN] < table[_LAST]
+            ends = (table[_FORESEEN] - table[_SHIFT])[outlivable]
+            self._due = int(ends.min(initial=_NEVER)) + 1
         return int(tokens.sum())
+
+    def ending(self, call: int) -> int:
+        """Count those whose last token this call samples; O(1)."""
+        return self._ends.get(call, 0)
+
+    def disturb(self) -> None:
+        """Say that somebody may have left its course: not all had one token in the last call."""
+        self._due = 0
 
     def course(self, prompt: int, predicted: int, known: int, call: int, left: int) -> Course:
         """Foresee the course of a request that is admitted by this call.
@@ -178,7 +197,9 @@ class Room:
         )
         return bool(used[between].max(initial=0) <= blocks)
 
-    def hold(self, request: Hashable, course: Course, *, prompt: int, last: int, left: int) -> None:
+    def hold(
+        self, request: Hashable, course: Course, *, prompt: int, last: int, known: int, left: int
+    ) -> None:
         """Count in a request that holds blocks now.
 
         Parameters
@@ -187,6 +208,8 @@ class Room:
             Tokens of its prompt.
         last
             Most tokens that it can ever have computed.
+        known
+            Tokens of prompt and outputs so far.
         left
             Known tokens that this call leaves uncomputed.
         """
@@ -196,8 +219,10 @@ class Room:
             self._table = np.hstack([self._table, np.zeros_like(self._table)])
         self.held.append(request)
         self._slots[request] = slot
-        self._table[: _LEFT + 1, slot] = prompt, last, left
+        self._table[: _LEFT + 1, slot] = prompt, last, known, left
         self._set_course(slot, course)
+        if left > 0:
+            self.disturb()
 
     def release(self, request: Hashable) -> None:
         """Count out a request whose blocks are given back; one that holds none is passed over."""
@@ -219,11 +244,19 @@ class Room:
         table[_USED] += np.where(until <= course.until, self._blocks_of(slot, until), 0)
         at_last = self._blocks_at(table, course.until)
         table[_USED, slot] = at_last[until >= course.until].sum()
+        last = int(table[_LAST, slot])
+        self._ends[last - course.shift] = self.ending(last - course.shift) + 1
+        if course.foreseen < last:
+            self._due = min(self._due, course.foreseen - course.shift + 1)
 
     def _count_out(self, slot: int) -> None:
         table = self._table[:, : len(self.held)]
         until = table[_UNTIL]
         table[_USED] -= np.where(until <= until[slot], self._blocks_of(slot, until), 0)
+        end = int(table[_LAST, slot] - table[_SHIFT, slot])
+        self._ends[end] -= 1
+        if self._ends[end] == 0:
+            del self._ends[end]
 
     def _blocks_of(self, slot: int, calls: IntArray) -> IntArray:
         """Blocks that one request needs at each of these calls, none beyond its last."""

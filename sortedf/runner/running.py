@@ -323,6 +323,8 @@ class Execution:
         document |= {"steptime_file": self.options.steptime, "steptime": step_times.to_dict()}
         text = json.dumps(document, allow_nan=False)
         write_whole(folder.attempt / PREDICTION, [text.encode()])
+        if (near := engine.meta.get("replayed_as")) is not None:
+            self.watch.note(str(near))
         self.watch.note(
             f"predicted: mean latency {document['mean_latency_seconds']:,.2f} s, makespan "
             f"{document['makespan_seconds']:,.2f} s"

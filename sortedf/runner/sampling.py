@@ -85,7 +85,7 @@ def sampling_of(checked: BatchLine) -> Sampling:
             parameters[name] = check(body[name], name)
     if parameters.get("seed") == -1:  # vLLM's word for none
         del parameters["seed"]
-    if parameters.get("seed", 0) > INT64 - checked.choices:
+    if parameters.get("seed", 0) > INT64 - (checked.choices - 1):
         raise BadLine(f"seed is {parameters['seed']}; it leaves none for the other choices")
     logprobs = _logprobs(body, chat)
     if logprobs is not None:
@@ -205,7 +205,6 @@ _READ_ELSEWHERE = frozenset(
         "tools",
         "tool_choice",
         "documents",
-        "chat_template",
         "chat_template_kwargs",
         "add_generation_prompt",
         "continue_final_message",
@@ -259,6 +258,7 @@ _REFUSED: Mapping[str, tuple[Any, ...]] = {
     "prompt_embeds": _NONE,
     "logprob_token_ids": _EMPTY,
     "truncate_prompt_tokens": _NONE,
+    "chat_template": _NONE,
     "thinking_token_budget": _NONE,
     "include_reasoning": (None, True),
     "priority": (None, 0),

@@ -18,6 +18,9 @@ from sortedf.runner.engines import Engine, Handover
 
 ENGINES = ("replay", "vllm", "transformers")
 
+_LIBRARIES = {"vllm": ("vllm",), "transformers": ("transformers", "torch")}
+"""What must be installed for an engine."""
+
 _VLLM_NAMES = {"num_gpu_blocks": "num_gpu_blocks_override"}
 _VLLM_SETTINGS = (
     "num_gpu_blocks",
@@ -120,13 +123,17 @@ def check_engine(name: str, options: EngineOptions) -> None:
         raise OptionError(f"--engine {name} needs --model, the folder of the model")
     if options.pace is not None:
         raise OptionError(f"--pace is of the engine replay; {name} takes the time that it takes")
-    if find_spec(name) is None:
-        raise OptionError(
-            f"--engine {name}: {name} is not installed beside this Python ({sys.executable}); "
-            f"pip install 'sortedf[{name}]', or see docs/runner.md; --engine replay needs nothing"
-        )
+    for library in _LIBRARIES[name]:
+        if find_spec(library) is None:
+            raise OptionError(
+                f"--engine {name}: {library} is not installed beside this Python "
+                f"({sys.executable}); pip install 'sortedf[{name}]', or see docs/runner.md; "
+                "--engine replay needs nothing"
+            )
     if name == "vllm":
         _vllm_arguments(options)
+    else:
+        _load("transformers_options").check_options(options)
 
 
 def _vllm_arguments(options: EngineOptions) -> dict[str, Any]:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import gc
 import importlib
+import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from sortedf.engine import EngineSettings
 from sortedf.errors import EngineError
+from sortedf.runner.checks import refused_by_size
 from sortedf.runner.engines import Handover, Job, Load, Outcome, Refusal
+from sortedf.runner.feeding import next_jobs
+from sortedf.runner.library_output import reason
 from sortedf.runner.process_ends import when_ended
 from sortedf.runner.vllm_load import Counter
 from sortedf.runner.vllm_meta import meta_of, settings_in
 from sortedf.runner.vllm_options import VllmOptions
 from sortedf.runner.vllm_requests import Requests, outcome_of, refusal_of
-from sortedf.runner.vllm_start import first_exception, reason, start_vllm
+from sortedf.runner.vllm_start import first_exception, start_vllm
 
 
 class VllmEngine:
@@ -83,26 +87,15 @@ class VllmEngine:
 
         What vLLM would cut, die of or never end is looked at here; the rest is asked of vLLM.
         """
-        prompt, most = len(job.prompt), int(job.sampling["max_tokens"])
-        longest, budget = self._settings.max_model_len, self._settings.kv_tokens
-        if not prompt:
-            return Refusal(job=job, code="invalid_prompt", message="the prompt has no tokens")
-        if not (min(job.prompt) >= 0 and max(job.prompt) < self._vocabulary):
-            bad = next(token for token in job.prompt if not 0 <= token < self._vocabulary)
-            text = f"token id {bad} in the prompt; the model has 0 to {self._vocabulary - 1}"
-            return Refusal(job=job, code="invalid_prompt", message=text)
-        if longest is not None and prompt + most > longest:
-            text = (
-                f"a prompt of {prompt:,} tokens and up to {most:,} of output are more than "
-                f"max_model_len, {longest:,}"
-            )
-            return Refusal(job=job, code="context_length_exceeded", message=text)
-        if prompt + most - 1 > budget:
-            text = f"needs {prompt + most - 1:,} tokens, the KV cache has {budget:,}"
-            return Refusal(job=job, code="kv_budget_exceeded", message=text)
+        refusal = refused_by_size(job, self._settings, self._vocabulary)
+        if refusal is not None:
+            return refusal
         try:
             self._engine.input_processor.process_inputs(
-                job.name, self._requests.prompt(job), self._requests.parameters(job, None), self._tasks
+                job.name,
+                self._requests.prompt(job),
+                self._requests.parameters(job, None),
+                self._tasks,
             )
         except Exception as error:
             return refusal_of(job, error)
@@ -110,7 +103,7 @@ class VllmEngine:
 
     def execute(
         self, jobs: Sequence[Job], *, steps: Path | None = None
-    ) -> Iterator[Sequence[Outcome]]:
+    ) -> Generator[Sequence[Outcome], None, None]:
         """Do jobs, given in the order of the plan, none of which it refuses.
 
         Yields after every step what has ended in it. Closing the iterator aborts what is left; then
@@ -153,13 +146,7 @@ class VllmEngine:
         """Hand over the jobs whose turn has come; give those back that vLLM refuses."""
         refused: list[Outcome] = []
         chunks = self._options.handover == Handover.CHUNKS
-        free = self._settings.usable_blocks - sum(map(self._blocks, running.values()))
-        while self._not_fed:
-            job = self._not_fed[0]
-            free -= self._blocks(job)
-            if chunks and running and (free < 0 or len(running) == self._settings.max_num_seqs):
-                break
-            self._not_fed.popleft()
+        for job in next_jobs(self._not_fed, running.values(), self._settings, chunks=chunks):
             try:
                 self._engine.add_request(
                     str(job.index),
@@ -179,10 +166,6 @@ class VllmEngine:
         """Do a step, or wait for one; give what has ended in it."""
         ended = [output for output in self._engine.step() if output.finished]
         return [outcome_of(running.pop(output.request_id), output) for output in ended]
-
-    def _blocks(self, job: Job) -> int:
-        """Blocks that a job holds when it ends as predicted."""
-        return -(-(len(job.prompt) + job.output_tokens - 1) // self._settings.block_size)
 
     def _abort(self, names: list[str]) -> None:
         self._counter.forget()
@@ -211,8 +194,11 @@ class VllmEngine:
         if (logged := first_exception(self._log, self._log_begin)) is not None:
             return logged
         process = self._engine.engine_core.resources.engine_manager.processes[0]
-        process.join(timeout=5)  # it is dead, but who waits for it first learns its code
-        code = process.exitcode
+        # It is dead, but one thread alone learns its code first, and it may be one of vLLM's.
+        for _ in range(100):
+            if (code := process.exitcode) is not None:
+                break
+            time.sleep(0.02)
         return "its process ended" if code is None else f"its process ended with code {code}"
 
     def _wake(self) -> None:

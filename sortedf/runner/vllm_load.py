@@ -8,7 +8,7 @@ from sortedf.runner.engines import Load
 
 
 class Counter:
-    """A stat logger of vLLM (its ``StatLoggerBase``, without importing it): keeps the last state."""
+    """Keeps the last state: a stat logger of vLLM, its ``StatLoggerBase`` without the import."""
 
     def __init__(self) -> None:
         self._running = self._waiting = 0

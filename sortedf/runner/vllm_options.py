@@ -99,8 +99,8 @@ class VllmOptions:
             whole_number("num_gpu_blocks_override", self.num_gpu_blocks_override, 2)
         if self.skip_tokenizer_init and self.tokenizer is not None:
             raise OptionError("tokenizer and skip_tokenizer_init exclude each other")
-        names = {option.name for option in fields(self)}
-        if taken := names.intersection(self.further) | RESERVED.intersection(self.further):
+        reserved = RESERVED.union(option.name for option in fields(self))
+        if taken := reserved.intersection(self.further):
             raise OptionError(f"{', '.join(sorted(taken))}: not among the further arguments")
         looks_like_a_path = self.model.startswith((".", "/", "~")) or Path(self.model).exists()
         if looks_like_a_path and not (Path(self.model) / "config.json").is_file():

@@ -9,8 +9,8 @@ from typing import Any
 
 from sortedf.errors import EngineError
 from sortedf.runner.engines import Answer, Job, Outcome, Refusal, Times
+from sortedf.runner.library_output import reason
 from sortedf.runner.scheduler_settings import Told
-from sortedf.runner.vllm_start import reason
 
 ENDS = {"stop": "stop", "length": "length", "repetition": "stop"}
 """How vLLM says that an answer ended, and how it is said here."""

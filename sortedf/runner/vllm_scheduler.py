@@ -5,7 +5,7 @@
 
 The one name serves synchronous and asynchronous scheduling. What it is told, by the engine's
 ``additional_config`` and by each request's ``extra_args``, stands in
-:mod:`sortedf.runner.scheduler_settings`; docs/runner.md has the rules.
+:mod:`sortedf.runner.scheduler_settings`; docs/scheduler.md has the rules.
 
 It decides two things, the order of the waiting requests and whether there is room for the next one;
 all else, and what of a request cannot be admitted yet (a grammar that is being compiled, KV on its
@@ -19,30 +19,27 @@ To hand over a whole backlog before the first request starts, pause the engine:
 
 from __future__ import annotations
 
-import heapq
-import inspect
 import time
-from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import Any
 
 import vllm
 from vllm.logger import init_logger
 
 from sortedf.errors import EngineError
+from sortedf.runner.key_queue import KeyQueue
 from sortedf.runner.process_ends import end_with_parent
 from sortedf.runner.room import Course, Group, Limits, Room
 from sortedf.runner.scheduler_settings import SchedulerSettings, Told
 from sortedf.runner.step_recorder import StepRecorder
+from sortedf.runner.vllm_interface import TESTED, check_interface
 from sortedf.runner.waiting_keys import KEYS, Waiting
-
-TESTED = ("0.32",)
-"""Versions of vLLM that the tests hold this against."""
 
 logger = init_logger("vllm.sortedf")
 
 try:
     from vllm.v1.core.sched.async_scheduler import AsyncScheduler
-    from vllm.v1.core.sched.request_queue import RequestQueue, SchedulingPolicy
+    from vllm.v1.core.sched.request_queue import SchedulingPolicy
     from vllm.v1.core.sched.scheduler import Scheduler
     from vllm.v1.request import RequestStatus
 except ImportError as error:
@@ -51,108 +48,7 @@ except ImportError as error:
         f"tested versions: {', '.join(TESTED)}"
     ) from None
 
-OVERRIDDEN = {
-    "add_request": 2,
-    "schedule": 1,
-    "update_from_output": 3,
-    "shutdown": 1,
-    "_handle_blocked_waiting_request": 2,
-    "_free_request_blocks": 2,
-    "_update_after_schedule": 2,
-    "_holds_kv_blocks": 1,
-    "get_request_counts": 1,
-    "get_num_unfinished_requests": 1,
-    "get_kv_cache_usage": 1,
-}
-"""What vLLM's scheduler must have, and how many arguments each must do with."""
-
-
-def check_interface(scheduler: type, version: str) -> None:
-    """Refuse a scheduler of vLLM that lacks what is needed; warn of a version that was not tested.
-
-    Raises
-    ------
-    EngineError
-        Naming what is missing.
-    """
-    missing = []
-    for name, arguments in OVERRIDDEN.items():
-        method = getattr(scheduler, name, None)
-        if method is None:
-            missing.append(name)
-            continue
-        kinds = [p for p in inspect.signature(method).parameters.values() if p.kind < 2]
-        needed = [p for p in kinds if p.default is p.empty]
-        if not len(needed) <= arguments <= len(kinds):
-            missing.append(f"{name} with {arguments} arguments")
-    if missing:
-        raise EngineError(
-            f"the scheduler of vLLM {version} has no {', '.join(missing)}, which sortedf relies "
-            f"on; tested versions: {', '.join(TESTED)}"
-        )
-    if not version.startswith(tuple(f"{tested}." for tested in TESTED)):
-        logger.warning(
-            "sortedf was not tested with the scheduler of vLLM %s; tested versions: %s",
-            version,
-            ", ".join(TESTED),
-        )
-
-
-check_interface(Scheduler, vllm.__version__)
-
-
-class KeyQueue(RequestQueue):  # type: ignore[misc]
-    """Waiting requests by (priority, arrival, id), least first, as vLLM's priority queue has them.
-
-    A heap of tuples: vLLM's own compares in Python. While it is ``closed`` it says that it is
-    empty, which is how the scheduler ends the admissions of a step.
-    """
-
-    def __init__(self) -> None:
-        self.closed = False
-        self._heap: list[tuple[float, float, str, Any]] = []
-
-    def add_request(self, request: Any) -> None:
-        """Let a request wait. O(log n)."""
-        entry = (request.priority, request.arrival_time, request.request_id, request)
-        heapq.heappush(self._heap, entry)
-
-    def pop_request(self) -> Any:
-        """Take the first one out. O(log n)."""
-        return heapq.heappop(self._heap)[-1]
-
-    def peek_request(self) -> Any:
-        """Give the first one."""
-        return self._heap[0][-1]
-
-    def prepend_request(self, request: Any) -> None:
-        """Let a request wait: in its place, there is no other."""
-        self.add_request(request)
-
-    def prepend_requests(self, requests: Iterable[Any]) -> None:
-        """Let requests wait, each in its place."""
-        for request in requests:
-            self.add_request(request)
-
-    def remove_request(self, request: Any) -> None:
-        """Take a request out. O(n)."""
-        self.remove_requests((request,))
-
-    def remove_requests(self, requests: Iterable[Any]) -> None:
-        """Take requests out. O(n)."""
-        gone = set(requests)
-        if gone and self._heap:
-            self._heap = [entry for entry in self._heap if entry[-1] not in gone]
-            heapq.heapify(self._heap)
-
-    def __bool__(self) -> bool:
-        return bool(self._heap) and not self.closed
-
-    def __len__(self) -> int:
-        return len(self._heap)
-
-    def __iter__(self) -> Iterator[Any]:
-        return (entry[-1] for entry in sorted(self._heap, key=lambda entry: entry[:-1]))
+check_interface(Scheduler, vllm.__version__, logger.warning)
 
 
 class PlannedScheduler(Scheduler):  # type: ignore[misc]
@@ -185,9 +81,19 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
         self._recorder = StepRecorder(logger.warning)
         if self._told.steps is not None:
             self._recorder.record(self._told.steps)
-        self._room = Room(self._limits())
-        self._gate = self.scheduler_config.scheduler_reserve_full_isl
-        self._chunked = self.scheduler_config.enable_chunked_prefill
+        try:
+            self._room = Room(self._limits())
+            self._watermark: int = self.kv_cache_manager.watermark_blocks
+            self._gate: bool = self.scheduler_config.scheduler_reserve_full_isl
+            self._chunked: bool = self.scheduler_config.enable_chunked_prefill
+            self._adaptive: bool = self.adaptive_long_prefill_threshold
+        except AttributeError as error:
+            raise EngineError(
+                f"the scheduler of vLLM {vllm.__version__} lacks what sortedf relies on ({error}); "
+                f"tested versions: {', '.join(TESTED)}"
+            ) from None
+        # Only what adds one token a step is foreseen without looking.
+        self._jumps = self.num_spec_tokens > 0 or self.connector is not None
         self._call = 0
         self._cap = self._budget = 0  # tokens: of one request, and left, in this call
         self._begun = False  # the ledger is brought up to this call
@@ -243,12 +149,12 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
     def _chunk_cap(self) -> int:
         """Most tokens that one request may have in this call, as vLLM reckons it."""
         cap: int = self.scheduler_config.long_prefill_token_threshold
+        budget: int = self.max_num_scheduled_tokens
         present = sum(self.get_request_counts())
         if cap == 0 or present <= 1:
-            cap = self.max_num_scheduled_tokens
-            return cap
-        if self.adaptive_long_prefill_threshold:
-            return max(cap, self.scheduler_config.max_num_batched_tokens // present)
+            return budget
+        if self._adaptive:
+            cap = max(cap, self.scheduler_config.max_num_batched_tokens // present)
         return cap
 
     def _handle_blocked_waiting_request(self, request: Any) -> bool:
@@ -290,15 +196,15 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
     def _begin(self) -> None:
         """Bring the ledger up to this call: those that run have their tokens by now."""
         self._begun = True
-        held = self._room.held
-        known = [r.num_tokens + r.num_output_placeholders for r in held]
-        computed = [r.num_computed_tokens for r in held]
-        given = self._room.begin(self._call, known, computed, self._cap)
+        computed = map(attrgetter("num_computed_tokens"), self._room.held)
+        given = self._room.begin(self._call, computed, self._cap)
         self._budget = max(self.max_num_scheduled_tokens - given, 1)
 
     def _blocks(self) -> int:
         """Blocks for those that run: not for those that wait and hold some all the same."""
         blocks: int = self._room.limits.blocks
+        if not self.kv_holding_waiting:
+            return blocks
         for request in self.kv_holding_waiting:
             if request not in self._room:
                 blocks -= self._room.limits.blocks_of(request.num_computed_tokens)
@@ -323,7 +229,7 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
         slots = known if self._gate else found + tokens
         free = self.kv_cache_manager.block_pool.get_num_free_blocks() - revived
         needed = self._room.limits.blocks_of(slots) - held
-        return bool(needed <= free - self.kv_cache_manager.watermark_blocks)
+        return bool(needed <= free - self._watermark)
 
     def _settle(self) -> None:
         """Count in the request that was let through last, if vLLM has admitted it."""
@@ -332,15 +238,23 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
         (request, course), self._candidate = self._candidate, None
         if request.status != RequestStatus.RUNNING:
             return
-        left = request.num_tokens - request.num_computed_tokens
+        known = request.num_tokens
+        left = known - request.num_computed_tokens
         tokens = min(left, self._cap, self._budget)
         self._budget -= tokens
         prompt = request.num_prompt_tokens
         last = min(prompt + request.max_tokens, self.max_model_len) - 1
-        self._room.hold(request, course, prompt=prompt, last=last, left=left - tokens)
+        self._room.hold(request, course, prompt=prompt, last=last, known=known, left=left - tokens)
 
     def _update_after_schedule(self, scheduler_output: Any) -> None:
         self._settle()
+        passed_over = len(self.running) - len(scheduler_output.num_scheduled_tokens)
+        if (
+            self._jumps
+            or passed_over != self._room.ending(self._call - 1)
+            or len(self.running) != len(self._room.held)
+        ):
+            self._room.disturb()
         super()._update_after_schedule(scheduler_output)
 
     def _free_request_blocks(self, request: Any) -> None:

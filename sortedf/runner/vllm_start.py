@@ -12,12 +12,14 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from sortedf.errors import EngineError, OptionError
 from sortedf.runner.engines import Handover
+from sortedf.runner.library_output import output_into, reason
 from sortedf.runner.scheduler_settings import SchedulerSettings
 from sortedf.runner.vllm_options import VllmOptions
 from sortedf.runner.waiting_keys import ENGINE
@@ -27,7 +29,8 @@ INSTALL = (
     "'sortedf[vllm]', on a CPU: see \"On a CPU\" in the documentation of the runner"
 )
 
-_EXCEPTION = re.compile(r"(?:^|\s)((?:\w+\.)*\w*(?:Error|Exception|Interrupt)): (\S.*)")
+# Where a traceback ends, behind what vLLM puts before each line of its log.
+_EXCEPTION = re.compile(r"(?:^|\] )(?:\w+\.)*\w*(?:Error|Exception): (\S.*)")
 
 
 def start_vllm(options: VllmOptions, *, log: Path, counter: Any) -> Any:
@@ -51,7 +54,7 @@ def start_vllm(options: VllmOptions, *, log: Path, counter: Any) -> Any:
         raise EngineError(INSTALL)
     _set_environment(options)
     began = log.stat().st_size if log.exists() else 0
-    with _output_into(log), _interrupts_kept_here(options.own_process), _main_kept_here():
+    with output_into(log), _interrupts_kept_here(options.own_process), _main_kept_here():
         try:
             arg_utils, executors, engines = (
                 importlib.import_module(f"vllm.{name}")
@@ -104,25 +107,6 @@ def _set_environment(options: VllmOptions) -> None:
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
-@contextmanager
-def _output_into(log: Path) -> Iterator[None]:
-    """Lead standard output and error into a file, for the processes started meanwhile for good."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    with log.open("ab") as file:
-        kept = [(number, os.dup(number)) for number in (1, 2)]
-        for number, _ in kept:
-            os.dup2(file.fileno(), number)
-        try:
-            yield
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            for number, copy in kept:
-                os.dup2(copy, number)
-                os.close(copy)
-
-
 def _log_into(log: Path) -> None:
     """Lead what vLLM logs in this process into the file, from now on."""
     for handler in logging.getLogger("vllm").handlers:
@@ -149,6 +133,7 @@ def _interrupts_kept_here(own_process: bool) -> Iterator[None]:
     if not own_process:
         yield
         return
+    resource_tracker.ensure_running()  # starting it unblocks the signal
     ended = threading.Event()
     threading.Thread(target=ended.wait, daemon=True).start()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -173,14 +158,6 @@ def _main_kept_here() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-def reason(error: BaseException) -> str:
-    """Give the line of an exception that says most."""
-    errors = getattr(error, "errors", None)  # of pydantic: what was wrong, without the frame
-    text = str(errors()[0]["msg"]) if callable(errors) and errors() else str(error)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0].removeprefix("Value error, ") if lines else type(error).__name__
-
-
 def first_exception(log: Path, begin: int) -> str | None:
     """Find the exception that ended a process of the engine: the first that its log tells of."""
     with log.open("rb") as file:
@@ -188,5 +165,5 @@ def first_exception(log: Path, begin: int) -> str | None:
         text = file.read().decode(errors="replace")
     for line in text.splitlines():
         if (found := _EXCEPTION.search(line)) is not None:
-            return found[2]
+            return found[1]
     return None

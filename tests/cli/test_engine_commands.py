@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from run_folders import TRUE, made_folder, replayed_run
@@ -152,6 +154,24 @@ def test_calibrate_from_steps(capsys: pytest.CaptureFixture[str], tmp_path: Path
         (("validate", "{folder}", "--steptime", "{folder}/meta.json"), 3, "step-time model"),
         (("predict", "{folder}/meta.json", "--steptime", "{steptime}"), 3, "meta.json"),
         (("predict", "{folder}/meta.json"), 2, "--steptime is missing"),
+        (("predict", "-", "--steptime", "-"), 2, "cannot both be stdin"),
+        (("calibrate", "{folder}", "-o", "{folder}/meta.json"), 2, "is a file that is read"),
+        (("calibrate", "{folder}", "-o", "{folder}/none/st.json"), 3, "there is no folder"),
+        (("validate", "{folder}", "-o", "{folder}/requests.jsonl"), 2, "is a file that is read"),
+        (("validate", "{folder}", "-o", "{folder}"), 3, "Is a directory"),
+        (
+            ("validate", "{folder}", "--steptime", "{steptime}", "-o", "{steptime}"),
+            2,
+            "is a file that is read",
+        ),
+        (("calibrate", "{folder}", "{folder}"), 2, "each must have a steps.csv"),
+        (("calibrate", "{folder}", "--engine-version", "9"), 2, "known are 0.32, 0.19"),
+        (
+            ("validate", "{folder}", "--no-prefix-caching", "--shared-blocks", "1"),
+            2,
+            "--shared-blocks needs --prefix-caching",
+        ),
+        (("validate", "{folder}", "--num-gpu-blocks", "20"), 3, "not of one run"),
     ],
 )
 def test_what_is_refused(
@@ -164,10 +184,113 @@ def test_what_is_refused(
 ) -> None:
     """Each a documented exit code and one clear line, nothing on stdout."""
     given = [text.format(folder=folder, steptime=steptime) for text in arguments]
+    before = {path.name: path.read_bytes() for path in [*folder.iterdir(), steptime]}
     found, out, err = run(capsys, *given)
     assert found == code
     assert says in err
     assert out == ""
+    assert "fitting" not in err
+    assert before == {path.name: path.read_bytes() for path in [*folder.iterdir(), steptime]}
+
+
+def test_settings_that_the_folder_does_not_say(
+    capsys: pytest.CaptureFixture[str], folder: Path, steptime: Path, tmp_path: Path
+) -> None:
+    """A run whose folder is silent is predicted once it is said how the engine was started."""
+    silent = tmp_path / "silent"
+    shutil.copytree(folder, silent)
+    meta = json.loads((silent / "meta.json").read_text())
+    scheduler = meta["resolved_config"]["scheduler_config"]
+    asynchronous = scheduler.pop("async_scheduling")
+    assert asynchronous
+    (silent / "meta.json").write_text(json.dumps({"num_requests": meta["num_requests"]}))
+    known = (
+        "--num-gpu-blocks", 600, "--max-num-seqs", 64, "--max-num-batched-tokens", 1024,
+        "--prefix-caching", "--async-scheduling", "--engine-version", "0.19",
+    )  # fmt: skip
+    given = ("validate", silent, "--steptime", steptime)
+    found = document(capsys, *given, *known)
+    assert max(abs(row["error"]) for row in found["figures"]) < 1e-6
+    assert found["engine"] == "vLLM 0.19"
+    for less in ((), (*known, "--no-async-scheduling"), (*known, "--shared-blocks", 2)):
+        wrong = document(capsys, *given, *less)
+        assert max(abs(row["error"]) for row in wrong["figures"]) > 1e-3
+    code, out, _ = run(
+        capsys, "calibrate", silent, "--form", "plain", "--shared-blocks", 0, *known, "--json"
+    )
+    assert code == 0
+    assert json.loads(out)["training_error"] < 0.002
+
+
+def test_calibrate_from_several_step_logs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Folders with a step log each are one calibration; what differs between them is learned."""
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder, speed in zip(folders, (1.0, 1.1), strict=True):
+        log = replayed_run(30)[2].log
+        assert log is not None
+        folder.mkdir()
+        seconds = speed * TRUE.duration(log.work)
+        write_step_log(StepLog(work=log.work, seconds=seconds, source=""), folder / "steps.csv")
+    interval = document(capsys, "calibrate", folders[0], "--form", "plain")["steptime"][
+        "calibration"
+    ]["interval"]
+    assert interval["completion"] < 1e-6
+    both = document(capsys, "calibrate", *folders, "--form", "plain")
+    assert both["steptime"]["calibration"]["interval"]["completion"] == pytest.approx(0.1, abs=0.01)
+    assert log is not None
+    assert both["training_times"] == 2 * len(log.end)
+
+
+def test_too_few_steps_are_bad_input(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The file is named."""
+    path = tmp_path / "steps.csv"
+    path.write_text(
+        "seconds,prefill_tokens,decode_tokens,context,prefill_work,chunk_squared,context_squared\n"
+        "0.1,5,0,0,15,25,0\n"
+    )
+    code, out, err = run(capsys, "calibrate", tmp_path)
+    assert (code, out) == (3, "")
+    assert f"{path}: 1 step is too few to fit 3 coefficients" in err
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"coefficients": {}}, "has no coefficient above 0"),
+        ({"coefficients": {"fixed": 1e308}}, "fixed is 1e+308; it must be a number of seconds"),
+        ({"calibration": {"shared_blocks": 10**18}}, "shared_blocks"),
+        ({"calibration": {"others": [{"speed": 1.0}]}}, "has no known coefficient speed"),
+        (
+            {
+                "calibration": {
+                    "interval": {
+                        "coverage": 0.9,
+                        "first_token": 1e308,
+                        "completion": 0.1,
+                        "step_seconds": 0.1,
+                        "held_out": 9,
+                    }
+                }
+            },
+            "first_token",
+        ),
+    ],
+)
+def test_step_times_that_cannot_be(
+    capsys: pytest.CaptureFixture[str],
+    folder: Path,
+    steptime: Path,
+    change: dict[str, Any],
+    says: str,
+) -> None:
+    """Numbers that no engine has are refused, with the file."""
+    steptime.write_text(json.dumps(json.loads(steptime.read_text()) | change))
+    code, out, err = run(capsys, "validate", folder, "--steptime", steptime)
+    assert (code, out) == (3, "")
+    assert str(steptime) in err
+    assert says in err
 
 
 def test_a_faulty_folder_is_exit_3(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -224,20 +224,26 @@ def test_what_is_refused_before_any_work(
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.parametrize(("engine", "library"), [("vllm", "vllm"), ("transformers", "torch")])
 def test_an_engine_that_is_not_installed(
-    plan: Path, batch: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    plan: Path,
+    batch: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    engine: str,
+    library: str,
 ) -> None:
-    try:
-        import vllm  # noqa: F401
-    except ImportError:
-        pass
-    else:
-        pytest.skip("vLLM is installed here")
+    """Told before anything is begun; transformers alone, for tokenizers, is not enough."""
+    monkeypatch.setattr(
+        "sortedf.runner.start.find_spec", lambda name: None if name == library else 1
+    )
     (tmp_path / "config.json").write_text('{"vocab_size": 100}')
-    told = ("run", plan, batch, "-o", tmp_path / "new", "--engine", "vllm", "--model", tmp_path)
+    told = ("run", plan, batch, "-o", tmp_path / "new", "--engine", engine, "--model", tmp_path)
     code, _, err = run(capsys, *told, "--any-model")
     assert code == 2
-    assert "vllm is not installed" in err
+    assert f"{library} is not installed" in err
+    assert f"sortedf[{engine}]" in err.replace("\n", "")
     assert not (tmp_path / "new").exists()
 
 

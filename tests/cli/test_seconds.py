@@ -101,6 +101,69 @@ def test_what_makes_no_sense_is_refused(
     assert "planning" not in err
 
 
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        ((), 2, "a KV budget of 10 tokens holds no block of 16"),
+        (("--on-seconds",), 2, "a KV budget of 10 tokens holds no block of 16"),
+        (("--engine-block-size", 4, "--max-model-len", 4), 3, "no room for an output"),
+        (("--num-gpu-blocks", 2, "--engine-block-size", 4), 4, "needs 6 tokens"),
+        (
+            (
+                "--engine-block-size",
+                4,
+                "--no-chunked-prefill",
+                "--max-num-batched-tokens",
+                5,
+                "--max-num-seqs",
+                2,
+            ),
+            3,
+            "may need 6 tokens in one step",
+        ),
+    ],
+)
+def test_an_engine_that_cannot_serve_the_backlog_is_refused_first(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[Any, ...],
+    code: int,
+    message: str,
+) -> None:
+    """Before anything is planned."""
+    backlog = tmp_path / "backlog.csv"
+    backlog.write_text("prompt_tokens,output_tokens\n4,3\n1,2\n")
+
+    def planned(*arguments: Any, **options: Any) -> None:
+        raise AssertionError("planned in vain")
+
+    monkeypatch.setattr("sortedf.solvers.solve", planned)
+    monkeypatch.setattr("sortedf.solvers.on_seconds.plans_in_seconds", planned)
+    found, out, err = run(
+        capsys, "solve", backlog, "--kv-tokens", 10, "--steptime", "qwen3-8b-h100", *options
+    )
+    assert (found, out) == (code, "")
+    assert message in err
+
+
+def test_step_times_are_not_written_over(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Nor read from a stream that brings the backlog."""
+    steps = tmp_path / "steps.json"
+    write_step_time(StepTimeModel(fixed=0.1), steps)
+    before = steps.read_bytes()
+    for flag in ("-o", "--certificate"):
+        code, out, err = run(capsys, "solve", "--steptime", steps, flag, steps)
+        assert (code, out) == (2, "")
+        assert "is a file that is read" in err
+    assert steps.read_bytes() == before
+    code, out, err = run(capsys, "solve", "-", "--kv-tokens", 9, "--steptime", "-")
+    assert (code, out) == (2, "")
+    assert "can be stdin" in err
+
+
 def test_a_weight_below_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """In one line."""
     code, out, err = run(capsys, "solve", "-q", "--solver", "svf", "--prefill-weight", -1)

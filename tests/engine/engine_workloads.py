@@ -54,15 +54,29 @@ def random_workload(rng: random.Random) -> Workload:
 
 
 def planned_workload(rng: random.Random) -> Workload:
-    """Draw a workload for the policy planned: predictions right, too short, too long, or mixed."""
+    """Draw a workload for the policy planned, see :func:`_plan`."""
     work = random_workload(rng)
-    n = len(work["prompt"])
-    factors = rng.choice([[1], [1], [0.01, 0.4, 0.8], [1, 1.3, 5], [0.1, 0.7, 1, 1, 1.5]])
-    work["predicted"] = [max(1, round(o * rng.choice(factors))) for o in work["output"]]
-    if rng.random() < 0.7:
-        work["priorities"] = rng.sample(range(n), n)
     work["settings"] |= {"policy": "planned", "lookahead": rng.choice([1, 1, 2, 3, 8])}
-    return work
+    return work | _plan(rng, work)
+
+
+def planned_group(rng: random.Random, works: int) -> Workload:
+    """Draw an engine that runs on the CPU, for the policy planned, and backlogs for it."""
+    group = random_group(rng, works)
+    group["settings"] |= {"policy": "planned", "lookahead": rng.choice([1, 3])}
+    return group | {"works": [work | _plan(rng, work) for work in group["works"]]}
+
+
+def _plan(rng: random.Random, work: Workload) -> Workload:
+    """Draw places, and predictions that are right, too short, too long, or mixed."""
+    n = len(work["prompt"])
+    factors: list[float] = rng.choice(
+        [[1], [1], [0.01, 0.4, 0.8], [1, 1.3, 5], [0.1, 0.7, 1, 1, 1.5]]
+    )
+    plan: Workload = {"predicted": [max(1, round(o * rng.choice(factors))) for o in work["output"]]}
+    if rng.random() < 0.7:
+        plan["priorities"] = rng.sample(range(n), n)
+    return plan
 
 
 def _events(rng: random.Random, n: int) -> Workload:

@@ -6,17 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from run_folders import TRUE, replayed_run
 from scipy.optimize import lsq_linear
 
 from sortedf.engine.calibrate_steps import calibrate_steps, fit_robustly
+from sortedf.engine.calibration import calibrate_from_steps
 from sortedf.engine.identify import condition_number, unidentified
-from sortedf.engine.interval import ErrorInterval, conformal_quantile
+from sortedf.engine.interval import ErrorInterval, busy_seconds, conformal_quantile
+from sortedf.engine.replaying import Replayed
 from sortedf.engine.step_log import StepLog, read_step_log, write_step_log
 from sortedf.engine.step_time import FORMS, StepTimeModel
-from sortedf.errors import InputError, OptionError
+from sortedf.errors import InputError
 
 
 def work(n: int = 60, seed: int = 0) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
@@ -73,6 +75,28 @@ def test_auto_takes_the_simplest_form_that_does() -> None:
     assert set(found.held_out) == set(FORMS)
 
 
+def replayed(arrivals: list[float], first: list[float], last: list[float]) -> Replayed:
+    """Give times of requests, nothing else."""
+    nothing = np.zeros(len(arrivals), np.int64)
+    return Replayed(
+        arrivals=np.array(arrivals),
+        admitted=np.array(arrivals),
+        first_token=np.array(first),
+        completion=np.array(last),
+        admitted_step=nothing,
+        first_step=nothing,
+        completion_step=nothing,
+        preemptions=nothing,
+        steps=0,
+    )
+
+
+def bounds(interval: ErrorInterval, seconds: float) -> tuple[float, float]:
+    """Bounds on a request that is there from the beginning and done after so many seconds."""
+    low, high = interval.bounds([replayed([0.0], [seconds], [seconds])])["latency"]
+    return float(low[0]), float(high[0])
+
+
 def test_the_interval_holds_another_run() -> None:
     """The share learned from stretches of one run holds the makespan of another."""
     terms, other = work(), work(seed=9)
@@ -80,9 +104,31 @@ def test_the_interval_holds_another_run() -> None:
     seconds = TRUE.duration(terms) * generator.normal(1, 0.1, len(terms))
     found = calibrate_steps(terms, seconds, form="plain")
     assert found.interval is not None
-    low, high = found.interval.completion_bounds(np.array([found.model.duration(other).sum()]))
+    low, high = bounds(found.interval, found.model.duration(other).sum())
     real = (TRUE.duration(other) * generator.normal(1, 0.1, len(other))).sum()
-    assert low[0] <= real <= high[0]
+    assert low <= real <= high
+
+
+def test_drift_from_run_to_run_is_learned_from_several() -> None:
+    """Runs that are some 10 % faster or slower: the interval of one misses, that of four holds."""
+    generator = np.random.default_rng(5)
+    speeds = [0.9, 1.1, 0.95, 1.05, 1.08]
+    logs = []
+    for number, speed in enumerate(speeds):
+        terms = work(seed=number)
+        noise = generator.normal(1, 0.02, len(terms))
+        logs.append(StepLog(work=terms, seconds=TRUE.duration(terms) * speed * noise, source="x"))
+    *known, new = logs
+    for log in known:
+        alone, fit = calibrate_from_steps(log, form="plain")
+        assert alone.interval is not None
+        low, high = bounds(alone.interval, fit.model.duration(new.work).sum())
+        assert not low <= new.seconds.sum() <= high
+    together, fit = calibrate_from_steps(*known, form="plain")
+    assert together.interval is not None
+    assert 0.05 < together.interval.completion < 0.3
+    low, high = bounds(together.interval, fit.model.duration(new.work).sum())
+    assert low <= new.seconds.sum() <= high
 
 
 def test_what_cannot_be_told_is_said() -> None:
@@ -97,12 +143,13 @@ def test_what_cannot_be_told_is_said() -> None:
     found = calibrate_steps(terms[:12], TRUE.duration(terms[:12]), form="plain")
     assert any("too little data: 12 observations" in line for line in found.warnings)
     assert calibrate_steps(terms, TRUE.duration(terms), form="plain").warnings == ()
-    with pytest.raises(OptionError, match="too few"):
+    with pytest.raises(InputError, match="too few"):
         calibrate_steps(terms[:2], [0.1, 0.1])
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 4))
+@example(seed=19, columns=2)
 def test_the_regression_is_least_squares_where_nothing_stands_out(seed: int, columns: int) -> None:
     """With errors that are all of one size Huber's rule is least squares: another solver agrees."""
     generator = np.random.default_rng(seed)
@@ -113,6 +160,9 @@ def test_the_regression_is_least_squares_where_nothing_stands_out(seed: int, col
     assert (found >= 0).all()
     if (truth > 0.1).all():
         other = lsq_linear(design, times, bounds=(0, np.inf), tol=1e-12).x
+        off = np.abs(times - design @ other)
+        # Some designs turn a few of the residuals into ones that do stand out.
+        assume(off.max() <= 1.345 * 1.4826 * np.median(off))
         np.testing.assert_allclose(found, other, rtol=1e-3, atol=1e-3)
 
 
@@ -141,10 +191,16 @@ def test_interval_bounds() -> None:
     interval = ErrorInterval(
         coverage=0.9, first_token=0.5, completion=2.0, step_seconds=1.0, held_out=9
     )
-    low, high = interval.first_token_bounds(np.array([0.0, 9.0]))
-    assert low.tolist() == [0.0, 4.0]
-    assert high.tolist() == [0.5, 14.0]
-    assert interval.completion_bounds(np.array([1.0]))[0].tolist() == [0.0]
+    found = replayed([0.0, 0.0, 20.0], [0.0, 9.0, 21.0], [2.0, 11.0, 24.0])
+    low, high = interval.bounds([found])["ttft"]
+    assert low.tolist() == [0.0, 4.0, 0.0]  # the engine was idle before the third one came
+    assert high.tolist() == [0.5, 14.0, 2.0]
+    assert interval.bounds([found])["latency"][1].tolist() == [8.0, 35.0, 14.0]
+    later = replayed([0.0, 0.0, 20.0], [1.0, 9.0, 21.0], [2.0, 12.0, 24.0])
+    low, high = interval.bounds([found, later])["latency"]
+    assert high.tolist() == [8.0, 38.0, 14.0]
+    busy = replayed([0.0, 0.0, 10.0], [1.0, 9.0, 21.0], [2.0, 11.0, 24.0])
+    assert busy_seconds(busy, busy.completion, 0.5).tolist() == [2.5, 11.5, 24.5]
 
 
 def test_a_step_log_in_a_file(tmp_path: Path) -> None:
@@ -160,13 +216,18 @@ def test_a_step_log_in_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "is empty"),
+        ("", "no column seconds"),
         ("seconds\n1\n", "steps.csv:1: no column prefill_tokens"),
         ("{head}\n", "holds no step"),
         ("{head}\n0,1,0,0,1,1,0\n", "steps.csv:2: seconds is 0"),
         ("{head}\n1,0,0,0,1,1,0\n", "steps.csv:2: no prefill and no decode"),
         ("{head}\n1,1,0,0,1,1,0\n1,1,x,0,1,1,0\n", "steps.csv:3"),
-        ("{head}\n1,1,0,-1,1,1,0\n", "steps.csv:2: a negative"),
+        ("{head}\n1,1,0,-1,1,1,0\n", "steps.csv:2: context: a number from 0"),
+        ("{head}\n1,inf,0,0,1,1,0\n", "steps.csv:2: prefill_tokens: a number"),
+        ("{head}\n1e300,1,0,0,1,1,0\n", "steps.csv:2: seconds: a number"),
+        ("{head}\n1e20,1,0,0,1,1,0\n", "steps.csv:2: seconds is 1e+20"),
+        ("{head}\n1,1,0,0,1,1\n", "steps.csv:2: too few cells"),
+        ('{head}\n"1,1,0,0,1,1,0\n', "steps.csv:2: not CSV"),
     ],
 )
 def test_a_faulty_step_log_is_named(tmp_path: Path, text: str, says: str) -> None:

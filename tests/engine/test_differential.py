@@ -12,7 +12,6 @@ import pytest
 from engine_workloads import (
     canonical,
     our_answer,
-    planned_workload,
     random_group,
     random_workload,
 )
@@ -39,37 +38,6 @@ def test_scheduler_classes(request: pytest.FixtureRequest) -> None:
         by_priority += work["settings"]["policy"] == "priority"
     assert preempting >= count * 2 // 5
     assert by_priority >= count * 2 // 5
-
-
-def test_planned_scheduler_classes(request: pytest.FixtureRequest) -> None:
-    """The same of ours on top of them, against the policy planned.
-
-    Lookahead, predictions that are right, too short and too long, and all that is drawn above.
-    """
-    count = request.config.getoption("--engine-workloads")
-    rng = random.Random(20261202)
-    works = [planned_workload(rng) for _ in range(count)]
-    answers = ask("drive_scheduler.py", works)
-    assert len(answers) == count
-    exact, preempting, waited = 0, 0, 0
-    for number, (work, answer) in enumerate(zip(works, answers, strict=True)):
-        assert "calls" in answer, (number, work)  # never a deadlock, nor a circle
-        assert canonical(our_answer(work)) == canonical(answer), (number, work)
-        preempted = any(victims for _, victims in answer["calls"])
-        if all(p >= o for p, o in zip(work["predicted"], work["output"], strict=True)):
-            exact += 1
-            assert not preempted, (number, work)
-        preempting += preempted
-        done = [
-            time
-            for time, abort in zip(answer["done"], work["aborts"], strict=True)
-            if abort is None
-        ]
-        assert None not in done
-        waited += len(answer["calls"]) > 0 and len(answer["calls"][0][0]) < len(done)
-    assert exact >= count // 4
-    assert preempting >= count // 20
-    assert waited >= count // 4
 
 
 def test_whole_engine(request: pytest.FixtureRequest) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import sortedf
 from sortedf.engine import EngineSettings, EngineState, StepTimeModel, estimate_ttft
-from sortedf.errors import InfeasibleError, OptionError
+from sortedf.errors import InfeasibleError, InvalidRequestError, OptionError, SortedfError
 
 UNIT = StepTimeModel(fixed=1.0)
 ENGINE = EngineSettings(num_gpu_blocks=11, block_size=4, max_num_seqs=2, async_scheduling=False)
@@ -65,3 +65,39 @@ def test_a_request_that_never_fits() -> None:
     """As for a backlog: too large for the whole cache."""
     with pytest.raises(InfeasibleError, match="needs 50 tokens, the KV budget is 40"):
         estimate_ttft(EngineState(ENGINE, UNIT), new(50, 1))
+
+
+def test_without_chunks_a_prompt_must_fit_into_a_step() -> None:
+    """Such a prompt would never be admitted, nor who is behind it; it is refused in both places."""
+    engine = ENGINE.replace(enable_chunked_prefill=False, max_num_batched_tokens=8)
+    assert estimate_ttft(EngineState(engine, UNIT, (), [(7, 2, 0)]), new(8, 1)) == 3
+    with pytest.raises(OptionError, match="may need 9 tokens in one step"):
+        EngineState(engine, UNIT, (), [(8, 2, 0)])
+    with pytest.raises(InvalidRequestError, match="may need 9 tokens in one step"):
+        estimate_ttft(EngineState(engine, UNIT), new(9, 1))
+    capped = engine.replace(long_prefill_token_threshold=4)
+    assert estimate_ttft(EngineState(capped, UNIT), new(9, 1)) > 0
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("running", [(), ((4, 5, 2, 5), (4, 9, 1, 4))])
+def test_a_replay_ahead_that_never_comes_to_it_ends(
+    ahead: bool, running: tuple[tuple[int, ...], ...]
+) -> None:
+    """No state that is let in leads there, so blocks are taken away behind its back.
+
+    A replay that went on for ever would hang the router that asks.
+    """
+    state = EngineState(ENGINE.replace(async_scheduling=ahead), UNIT, running)
+    state._rules = state._rules._replace(blocks=5)
+    assert state.first_token(new(20, 1))[0] >= 1
+    with pytest.raises(SortedfError, match="never comes to this request"):
+        state.first_token(new(21, 1))
+
+
+def test_a_prompt_that_leaves_no_room() -> None:
+    """As for a backlog: the engine would refuse it."""
+    engine = ENGINE.replace(max_model_len=8)
+    assert estimate_ttft(EngineState(engine, UNIT), new(7, 1)) == 1
+    with pytest.raises(InvalidRequestError, match="no room for an output"):
+        estimate_ttft(EngineState(engine, UNIT), new(8, 1))

@@ -57,6 +57,10 @@ def _set(line: int, **values: Any) -> Break:
     return lambda rows: rows[line - 1].update(values)
 
 
+def _scheduler(**values: Any) -> Row:
+    return {"resolved_config": {"scheduler_config": values}}
+
+
 def _swap(line: int, one: str, other: str) -> Break:
     def swap(rows: list[Row]) -> None:
         row = rows[line - 1]
@@ -76,6 +80,8 @@ def _swap(line: int, one: str, other: str) -> Break:
         (5, _swap(5, "queued_ts", "first_token_ts"), "is before"),
         (2, _swap(2, "arrival_time", "queued_ts"), "is before queued_ts"),
         (6, _set(6, last_token_ts=9e9), "of different clocks"),
+        (2, _set(2, queued_ts=10**400), "queued_ts is 10000"),
+        (2, _set(2, last_token_ts=1e300), "last_token_ts is 1e300, not a time"),
         (2, _set(2, output_toks=0), "output_toks is 0"),
         (2, _set(2, input_toks=2.5), "input_toks is 2.5"),
         (2, _set(2, request_id=None), "request_id is null"),
@@ -124,6 +130,18 @@ def test_every_faulty_line_is_listed(
     ("meta", "says"),
     [
         ({"num_requests": 7}, "num_requests is 7"),
+        ({"num_requests": "6"}, 'num_requests is "6", not a whole number'),
+        ({"num_requests": True}, "num_requests is true, not a whole number"),
+        ({"engine_kwargs": {"max_model_len": 300}}, "has .* tokens, but max_model_len is 300"),
+        ({"kv_cache": {"num_gpu_blocks": 9}}, "needs .* not of one run"),
+        ({"kv_cache": {"num_gpu_blocks": 10**30}}, "num_gpu_blocks is 10{30}; it must be at most"),
+        ({"kv_cache": {"num_gpu_blocks": 10**9}}, "with prefix caching it can be at most"),
+        ({"kv_cache": {"enable_prefix_caching": "no"}}, "enable_prefix_caching is 'no'"),
+        (_scheduler(async_scheduling="yes"), "async_scheduling is 'yes'; it must be true or false"),
+        (_scheduler(enable_chunked_prefill=3), "enable_chunked_prefill is 3"),
+        (_scheduler(scheduler_reserve_full_isl=1), "scheduler_reserve_full_isl is 1"),
+        (_scheduler(max_num_seqs=2**64), "max_num_seqs is 18446744073709551616"),
+        ({"vllm_version": "0.32.0", **_scheduler(watermark="a")}, "watermark is 'a'"),
         (
             {"started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:00:01Z"},
             "the run lasted 1.0 s",
@@ -131,7 +149,7 @@ def test_every_faulty_line_is_listed(
         ({"engine_kwargs": {"data_parallel_size": 2}}, "several engines"),
         ({"engine_kwargs": {"speculative_config": {"method": "ngram"}}}, "speculative"),
         ({"kv_cache": {"num_gpu_blocks": "many"}}, "num_gpu_blocks is 'many'"),
-        ({"kv_cache": {"num_gpu_blocks": 5}, "resolved_config": {}, "engine_kwargs": {}}, None),
+        ({"kv_cache": {"num_gpu_blocks": 500}, "resolved_config": {}, "engine_kwargs": {}}, None),
     ],
 )
 def test_a_faulty_meta_is_named(
@@ -140,7 +158,7 @@ def test_a_faulty_meta_is_named(
     """What the replay cannot be of, or what does not go with the requests, is refused."""
     folder = write(tmp_path / "run", made, meta=meta)
     if says is None:
-        assert read_run(folder).settings.num_gpu_blocks == 5
+        assert read_run(folder).settings.num_gpu_blocks == 500
         return
     with pytest.raises(InputError, match=says):
         read_run(folder)
@@ -154,7 +172,16 @@ def test_a_faulty_meta_is_named(
         ("requests.jsonl", "", "holds no request"),
         ("requests.jsonl", '{"request_id": "a"', "requests.jsonl:1"),
         ("timeseries.csv", "t,running\n1,2\n", "timeseries.csv:1: no column waiting"),
-        ("timeseries.csv", "t,running,waiting\n1,2,x\n", "timeseries.csv:2"),
+        ("timeseries.csv", "t,running,waiting\n1,2,x\n", "timeseries.csv:2: waiting: a number"),
+        ("timeseries.csv", "t,running,waiting\n1,2,nan\n", "timeseries.csv:2: waiting: a number"),
+        ("timeseries.csv", "t,running,waiting\n1,2\n", "timeseries.csv:2: too few cells"),
+        ("timeseries.csv", "t,t,running,waiting\n1,1,2,3\n", "column t stands there twice"),
+        ("timeseries.csv", 't,running,waiting\n1,"2\n,3",4\n', "timeseries.csv:2: running"),
+        ("timeseries.csv", 't,running,waiting\n1,"2,3\n', "timeseries.csv:2: not CSV"),
+        ("timeseries.csv", "t,running,waiting\n1,\udcff,4\n", "timeseries.csv:2: running"),
+        ("timeseries.csv", "t,running,\udcff\n", "timeseries.csv:1: not valid UTF-8"),
+        ("timeseries.csv", "t,running,waiting\n1e12,2,4\n", "timeseries.csv:2: t is 1e+12"),
+        ("timeseries.csv", "t,running,waiting,kv_cache_pct\n1,2,4,101\n", "it can be 100 at most"),
         ("timeseries.csv", "t,running,waiting\n2,2,1\n1,2,1\n", "timeseries.csv:3: t is 1 after 2"),
     ],
 )
@@ -163,7 +190,7 @@ def test_a_broken_file_is_named(
 ) -> None:
     """Files that are not what they should be."""
     folder = write(tmp_path / "run", made)
-    (folder / name).write_text(text)
+    (folder / name).write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(InputError) as caught:
         read_run(folder)
     assert says in str(caught.value)
@@ -217,7 +244,14 @@ def test_defaults_are_taken_and_said(
 
 @pytest.mark.parametrize(
     ("text", "version"),
-    [("0.19.0", VLLM_0_19), ("0.21", VLLM_0_19), ("0.28.1", VLLM_0_32), ("0.40", VLLM_0_32)],
+    [
+        ("0.19.0", VLLM_0_19),
+        ("0.21", VLLM_0_19),
+        ("0.28.1", VLLM_0_32),
+        ("0.40", VLLM_0_32),
+        ("1.0", VLLM_0_32),
+        ("99999999999999999999.1", VLLM_0_32),
+    ],
 )
 def test_the_nearest_version_is_replayed(
     tmp_path: Path, made: tuple[dict[str, Any], list[Row]], text: str, version: object
@@ -226,6 +260,38 @@ def test_the_nearest_version_is_replayed(
     run = read_run(write(tmp_path / "run", made, meta={"vllm_version": text}))
     assert run.settings.version is version
     assert any("is replayed as" in note for note in run.notes) == (text != "0.19.0")
+
+
+def test_what_is_given_stands_instead(
+    tmp_path: Path, made: tuple[dict[str, Any], list[Row]]
+) -> None:
+    """Settings that one knows better than the folder; what it says of others still counts."""
+    folder = write(tmp_path / "run", made)
+    said = read_run(folder).settings
+    given: dict[str, Any] = {
+        "num_gpu_blocks": 700,
+        "block_size": 32,
+        "max_num_batched_tokens": 4096,
+        "max_num_seqs": 99,
+        "max_model_len": 5000,
+        "long_prefill_token_threshold": 256,
+        "enable_prefix_caching": False,
+        "async_scheduling": False,
+        "version": VLLM_0_32,
+    }
+    assert read_run(folder, **given).settings == said.replace(**given)
+    run = read_run(folder, enable_prefix_caching=False)
+    assert run.settings == said.replace(enable_prefix_caching=False)
+    with pytest.raises(InputError, match="must be at least max_model_len"):
+        read_run(folder, enable_chunked_prefill=False, max_model_len=5000)
+
+
+def test_a_run_by_priorities_that_are_not_recorded_says_so(
+    tmp_path: Path, made: tuple[dict[str, Any], list[Row]]
+) -> None:
+    """The folder has no priorities, so the replay cannot know them."""
+    run = read_run(write(tmp_path / "run", made, meta=_scheduler(policy="priority")))
+    assert any("has no priorities" in note for note in run.notes)
 
 
 def test_shared_runs(shared: Path) -> None:

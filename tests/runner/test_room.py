@@ -14,7 +14,7 @@ AMPLE = 10**6
 
 
 def limits(blocks: int, *groups: Group, late: bool = False, budget: int = AMPLE) -> Limits:
-    """An engine whose token budget takes whatever waits, unless it is said."""
+    """Give an engine whose token budget takes whatever waits, unless it is said."""
     return Limits(blocks, groups, budget, 0, AMPLE, late)
 
 
@@ -43,7 +43,7 @@ def run(jobs: list[Job], room: Room, size: int, seats: int, lookahead: int) -> d
     admitted: dict[int, int] = {}
     now = min(job.arrival for job in jobs)
     while waiting or running:
-        room.begin(now, [s.known for s in room.held], [s.computed for s in room.held], AMPLE)
+        room.begin(now, [s.computed for s in room.held], AMPLE)
         chosen = [s for s in running if s.computed < s.last]
         free = blocks - sum(-(-min(s.known, s.last) // size) for s in running)
         misfits = 0
@@ -58,7 +58,7 @@ def run(jobs: list[Job], room: Room, size: int, seats: int, lookahead: int) -> d
                     break
                 continue
             free -= needed
-            room.hold(one, course, prompt=one.job.prompt, last=one.last, left=0)
+            room.hold(one, course, prompt=one.job.prompt, last=one.last, known=one.known, left=0)
             waiting.remove(one)
             running.append(one)
             chosen.append(one)
@@ -126,8 +126,12 @@ def test_room_is_what_a_look_at_every_later_call_says(data: st.DataObject) -> No
         for one in [name for name in courses if data.draw(st.integers(0, 5), label="end") == 0]:
             room.release(one)
             del courses[one], state[one]
+        ended = [one for one in courses if state[one][1] == engine.longest]
+        for one in ended:
+            room.release(one)
+            del courses[one], state[one]
         known = [state[one][1] for one in room.held]
-        assert room.begin(call, known, [tokens - 1 for tokens in known], AMPLE) == len(known)
+        assert room.begin(call, [tokens - 1 for tokens in known], AMPLE) == len(known)
         for one in courses:
             prompt, tokens = state[one]
             foreseen = courses[one].foreseen
@@ -153,11 +157,14 @@ def test_room_is_what_a_look_at_every_later_call_says(data: st.DataObject) -> No
             assert room.has_room(course, call, engine.blocks) == fits
             if fits or data.draw(st.booleans()):
                 name = 100 * call + number
-                room.hold(name, course, prompt=prompt, last=engine.longest, left=0)
+                room.hold(name, course, prompt=prompt, last=engine.longest, known=prompt, left=0)
                 courses[name], state[name] = course, (prompt, prompt)
         assert set(room.held) == set(courses)
+        passed_over = data.draw(st.sampled_from([None, *state]))
+        if passed_over is not None:
+            room.disturb()
         state = {
-            one: (prompt, min(tokens + 1, engine.longest))
+            one: (prompt, min(tokens + (one != passed_over), engine.longest))
             for one, (prompt, tokens) in state.items()
         }
 
@@ -173,10 +180,10 @@ def test_a_prompt_in_chunks_keeps_its_room_for_longer() -> None:
     """By hand: 8 tokens a step, two that decode and one with 10 tokens to go."""
     room = Room(limits(100, Group(1), budget=8))
     for name in "ab":
-        room.hold(name, Course(20, 5, 15), prompt=5, last=20, left=0)
+        room.hold(name, Course(20, 5, 15), prompt=5, last=20, known=5, left=0)
     # 6 tokens a step are left: what is known is there after 3 calls, not after 1.
     assert room.course(20, 5, 20, 0, 14) == (24, 20, 3 + 4)
-    room.hold("c", Course(30, 20, 15), prompt=20, last=30, left=10)
+    room.hold("c", Course(30, 20, 15), prompt=20, last=30, known=20, left=10)
     # That one takes the rest of two steps before; then 5 a step are left.
     assert room.course(20, 5, 20, 0, 14) == (24, 20, 2 + 3 + 4)
 
@@ -185,7 +192,7 @@ def test_more_requests_than_the_table_first_holds() -> None:
     """It grows."""
     room = Room(limits(10**6, Group(1)))
     for name in range(200):
-        room.hold(name, Course(10, 5, 5), prompt=5, last=10, left=0)
+        room.hold(name, Course(10, 5, 5), prompt=5, last=10, known=5, left=0)
     for name in range(0, 200, 2):
         room.release(name)
     assert len(room.held) == 100

@@ -93,11 +93,14 @@ path = {str(tmp_path / "run")!r}
 folder = RunFolder.create(path, {{}}, plan=b"", plan_name="p.json", inputs={{}})
 started = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], close_fds=False,
     stdout=subprocess.DEVNULL)
+reader, writer = os.pipe()
 forked = os.fork()
 if not forked:
     os.close(1)
+    os.write(writer, b"here")
     time.sleep(60)
     os._exit(0)
+os.read(reader, 4)
 print(started.pid, forked, flush=True)
 os.kill(os.getpid(), 9)
 """

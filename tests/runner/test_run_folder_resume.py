@@ -212,6 +212,33 @@ def test_zeros_in_the_middle(tmp_path: Path) -> None:
     assert sorted(map(str, names_in(path / "output.jsonl"))) == list(INPUTS)
 
 
+def test_a_byte_that_is_no_utf8(tmp_path: Path) -> None:
+    """In a line that is JSON but for that."""
+    data = encoded(answer("a-1"), answer("a-2", "OK"), answer("a-3")).replace(b"OK", b"\xff\xfe")
+    path = begun(tmp_path / "run", data)
+    assert resumed(path)[1] == ["a-2", "a-4", "a-5"]
+    assert names_in(path / "output.jsonl") == ["a-1", "a-3", "a-2", "a-4", "a-5"]
+
+
+@pytest.mark.parametrize(
+    "body", [None, "", [], {}, {"choices": []}, {"choices": "x"}, {"error": {}}]
+)
+def test_a_body_without_choices_is_no_answer(body: Any, tmp_path: Path) -> None:
+    line = {**answer("a-1"), "response": {"status_code": 200, "body": body}}
+    path = begun(tmp_path / "run", encoded(line, answer("a-2")))
+    assert resumed(path)[1] == ["a-1", "a-3", "a-4", "a-5"]
+
+
+def test_blank_lines(tmp_path: Path) -> None:
+    """Those in the middle go; a line written where one was cut off stays."""
+    data = b"\n" + encoded(answer("a-1")) + b" \r\n" + encoded(answer("a-2")) + b"\n\n" + b'{"torn'
+    path = begun(tmp_path / "run", data)
+    counts, ran = resumed(path)
+    assert ran == ["a-3", "a-4", "a-5"]
+    assert counts == (5, 0, 0)
+    assert names_in(path / "output.jsonl") == ["a-1", "a-2", "a-3", "a-4", "a-5"]
+
+
 def test_two_answers_the_first_is_kept(tmp_path: Path) -> None:
     path = begun(tmp_path / "run", encoded(answer("a-1", "first"), answer("a-1", "second")))
     with RunFolder.resume(path, MANIFEST, inputs=INPUTS) as folder:

@@ -14,6 +14,7 @@ from run_outputs import MANIFEST, PLAN, answer, inputs_of, names_in
 
 from sortedf.errors import InputError
 from sortedf.runner.folder import RunFolder
+from sortedf.runner.lock import FolderLock
 from sortedf.runner.run_identity import check_inputs, read_manifest, write_inputs
 
 INPUTS = inputs_of("a", "b")
@@ -77,6 +78,24 @@ def test_folders_that_are_in_use_for_something_else(tmp_path: Path) -> None:
     for wrong in ("full", "none"):
         with pytest.raises(InputError, match=r"full: no run was begun|none: no such folder"):
             RunFolder.resume(tmp_path / wrong, MANIFEST, inputs=INPUTS)
+
+
+def test_a_folder_that_another_process_takes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the first look at it and the lock."""
+
+    def late(path: Path) -> FolderLock:
+        monkeypatch.undo()
+        with create(tmp_path) as other:
+            other.append(answer("a"))
+        return FolderLock(path)
+
+    monkeypatch.setattr("sortedf.runner.folder.FolderLock", late)
+    with pytest.raises(InputError, match="holds a run"):
+        create(tmp_path)
+    with RunFolder.resume(tmp_path, MANIFEST, inputs=INPUTS) as folder:
+        assert set(folder.status) == {"a"}
 
 
 @pytest.mark.parametrize("left", [["lock"], ["lock", "plan.json"], ["lock", "plan", "inputs.csv"]])

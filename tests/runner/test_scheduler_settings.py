@@ -68,7 +68,8 @@ def test_keys_rank_as_the_orders_do(policy: str) -> None:
     """One by one as all at once, ties by arrival."""
     rng = random.Random(3)
     lengths = [(rng.randint(1, 500), rng.randint(1, 500)) for _ in range(300)]
-    instance = sortedf.Instance(*zip(*lengths, strict=True), 1000)
+    prompt, output = zip(*lengths, strict=True)
+    instance = sortedf.Instance(prompt, output, 1000)
     proxies = burst_proxies(instance)
     keys = [KEYS[policy](Waiting(p, o, None, 0), proxies) for p, o in lengths]
     assert np.argsort(keys, kind="stable").tolist() == ORDERS[policy](instance).tolist()

@@ -40,6 +40,8 @@ os.dup2(2, 1)
 
 from vllm import LLM, SamplingParams  # noqa: E402
 
+from sortedf.runner.scheduler_settings import SchedulerSettings, Told  # noqa: E402
+
 VOCABULARY = 1024
 MODEL = {
     "architectures": ["LlamaForCausalLM"],
@@ -149,10 +151,18 @@ def run(llm: LLM, settings: dict[str, Any], work: dict[str, Any], seed: int) -> 
             length = work["prompt"][i]
             own = [rng.randrange(VOCABULARY) for _ in range(length)]
             output = work["output"][i]
+            told = Told()
+            if settings["policy"] == "planned":
+                told = Told(place=work["priorities"][i], output_tokens=work["predicted"][i])
             engine.add_request(
                 str(i),
                 {"prompt_token_ids": (header + own[len(header) :])[:length]},
-                SamplingParams(max_tokens=output, ignore_eos=True, detokenize=False),
+                SamplingParams(
+                    max_tokens=output,
+                    ignore_eos=True,
+                    detokenize=False,
+                    extra_args=told.extra_args(),
+                ),
                 arrival_time=work["stamps"][i],
                 priority=work["priorities"][i] if settings["policy"] == "priority" else 0,
             )
@@ -186,6 +196,14 @@ def run(llm: LLM, settings: dict[str, Any], work: dict[str, Any], seed: int) -> 
 
 def build(folder: str, settings: dict[str, Any], model: dict[str, Any]) -> LLM:
     Path(folder, "config.json").write_text(json.dumps(model))
+    policy: dict[str, Any] = {"scheduling_policy": settings["policy"]}
+    if settings["policy"] == "planned":
+        policy = {
+            "scheduler_cls": "sortedf.runner.vllm_scheduler.PlannedScheduler",
+            "additional_config": SchedulerSettings(
+                lookahead=settings["lookahead"]
+            ).additional_config(),
+        }
     return LLM(
         model=folder,
         load_format="dummy",
@@ -194,8 +212,8 @@ def build(folder: str, settings: dict[str, Any], model: dict[str, Any]) -> LLM:
         enforce_eager=True,
         kv_cache_memory_bytes=1 << 26,
         num_gpu_blocks_override=settings["num_gpu_blocks"],
-        scheduling_policy=settings["policy"],
         async_scheduling=False,
+        **policy,
         **{name: settings[name] for name in ENGINE_SETTINGS},
     )
 

@@ -8,7 +8,9 @@ A workload is a JSON object a line: ``settings`` (names as in sortedf.engine.Eng
 ``async_scheduling``), ``prompt``, ``output``, ``arrivals``, ``priorities``, ``stamps``, ``aborts``
 (null for never), ``seconds`` ([fixed, prefill token, decode token, context]; whole numbers, so that
 sums are exact). Under the policy ``planned`` the classes are those of sortedf.runner on top of
-vLLM's, the priorities are places in the plan, and ``predicted`` holds the predicted outputs. The answer, a line each: ``calls``, one for each schedule() call in which anything
+vLLM's, ``predicted`` holds the predicted outputs, and the priorities are places in the plan. Or,
+instead of these, ``extra_args`` holds what each request brings, and ``section`` the scheduler's own
+settings. The answer, a line each: ``calls``, one for each schedule() call in which anything
 was scheduled or preempted, ``[[[request, tokens, kind], ...], [victims]]`` with kind 0 continued, 1
 new, 2 resumed, and ``first`` and ``done``, seconds or null. Or ``{"endless": true}``, when no token
 was sampled for longer than it takes to compute all of them twice.
@@ -48,7 +50,7 @@ from vllm.v1.outputs import ModelRunnerOutput
 from vllm.v1.request import Request, RequestStatus
 from vllm.v1.structured_output import StructuredOutputManager
 
-from sortedf.runner.scheduler_settings import SchedulerSettings, Told
+from sortedf.runner.scheduler_settings import SECTION, Told
 from sortedf.runner.vllm_scheduler import PlannedScheduler
 
 MODEL = {
@@ -73,7 +75,8 @@ class Machine:
         self.work = workload
         self.settings = workload["settings"]
         self.asynchronous = self.settings["async_scheduling"]
-        self.scheduler = make_scheduler(model, self.settings)
+        section = workload.get("section", {"lookahead": self.settings.get("lookahead", 1)})
+        self.scheduler = make_scheduler(model, self.settings, section)
         assert isinstance(self.scheduler, AsyncScheduler) == self.asynchronous
         self.names = [str(i) for i in range(len(workload["prompt"]))]
         caching = self.settings["enable_prefix_caching"]
@@ -97,15 +100,16 @@ class Machine:
         shared = self.settings["shared_blocks"] * self.settings["block_size"]
         own = range((i + 1) << 24, ((i + 1) << 24) + prompt)
         tokens = [SHARED_TOKEN if place < shared else token for place, token in enumerate(own)]
-        told, priority = Told(), self.work["priorities"][i]
-        if self.settings["policy"] == "planned":
-            told, priority = Told(place=priority, output_tokens=self.work["predicted"][i]), 0
+        told, priority = {}, self.work["priorities"][i]
+        if "predicted" in self.work:
+            told = Told(place=priority, output_tokens=self.work["predicted"][i]).extra_args()
+            priority = 0
+        elif "extra_args" in self.work:
+            told = self.work["extra_args"][i]
         return Request(
             request_id=self.names[i],
             prompt_token_ids=tokens,
-            sampling_params=SamplingParams(
-                max_tokens=output, ignore_eos=True, extra_args=told.extra_args()
-            ),
+            sampling_params=SamplingParams(max_tokens=output, ignore_eos=True, extra_args=told),
             pooling_params=None,
             arrival_time=self.work["stamps"][i],
             priority=priority,
@@ -192,7 +196,7 @@ class Machine:
             self.update(chosen, output, clock)
 
 
-def make_scheduler(model: str, settings: dict[str, Any]) -> Scheduler:
+def make_scheduler(model: str, settings: dict[str, Any], section: dict[str, Any]) -> Scheduler:
     size, blocks = settings["block_size"], settings["num_gpu_blocks"]
     limit = settings["max_model_len"]
     options = {
@@ -214,9 +218,8 @@ def make_scheduler(model: str, settings: dict[str, Any]) -> Scheduler:
     planned = options["policy"] == "planned"
     if planned:
         del options["policy"]
-        told = SchedulerSettings(lookahead=settings["lookahead"])
     config = VllmConfig(
-        additional_config=told.additional_config() if planned else {},
+        additional_config={SECTION: section},
         model_config=model_config(model, limit),
         scheduler_config=SchedulerConfig(max_model_len=limit, is_encoder_decoder=False, **options),
         cache_config=CacheConfig(
@@ -252,8 +255,13 @@ def model_config(model: str, limit: int) -> ModelConfig:
     return ModelConfig(model=model, skip_tokenizer_init=True, dtype="float32", max_model_len=limit)
 
 
-def main() -> None:
+def prepare() -> None:
+    """Do what prefix caching needs once in a process."""
     init_none_hash(sha256)
+
+
+def main() -> None:
+    prepare()
     with tempfile.TemporaryDirectory() as model:
         Path(model, "config.json").write_text(json.dumps(MODEL))
         for line in sys.stdin:
