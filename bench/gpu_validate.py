@@ -7,8 +7,9 @@ One prepared check for a machine with CUDA. vLLM is that of this Python, or of t
 SORTEDF_VLLM_PYTHON names; the model has the shape of Llama 3.1 8B (or of Llama 3.2 1B) and random
 weights in bfloat16, so that nothing is downloaded. The KV cache holds a tenth of the backlog, in
 blocks of 16; steps are scheduled while the one before runs. Step times are calibrated on a run of
-another draw, the plan is made by `improve`, predicted, run, and run again in turns with arrival
-order (fcfs) and shortest output (mcsf), which the engine's own scheduler is handed.
+another draw, the plan is made by `improve`, predicted and run, then arrival order (fcfs) and
+shortest output (mcsf), which the engine's own scheduler is handed. The engine is started three
+times, which takes most of the time.
 
 Tables to stdout, progress to stderr, run folders into DIR. Exit codes: 0 measured; 1 something
 failed, or the minutes were over; 77 there is no engine with CUDA, nothing was measured.
@@ -112,7 +113,14 @@ def gpu_engine(gpu: Gpu, size: str, model: Path) -> Engine:
     arguments = (
         *("--engine", "vllm", "--model", str(model), "--load-format", "dummy"),
         *("--dtype", "bfloat16", "--async-scheduling"),
-        *("--max-model-len", "4096", "--max-num-batched-tokens", "8192", "--max-num-seqs", "256"),
+        *(
+            "--max-model-len",
+            str(LONGEST),
+            "--max-num-batched-tokens",
+            "8192",
+            "--max-num-seqs",
+            "256",
+        ),
     )
     return Engine(python=gpu.python, arguments=arguments, block_size=BLOCK_SIZE, environment={})
 
@@ -124,7 +132,7 @@ def main() -> int:
     parser.add_argument("--model-size", choices=("auto", *SIZES), default="auto")
     parser.add_argument("--backlog", choices=("mix", "azure"), default="mix")
     parser.add_argument("--requests", type=int, default=400)
-    parser.add_argument("--repeats", type=int, default=1, help="of each order")
+    parser.add_argument("--repeats", type=int, help="of each order; else once, not in turns")
     parser.add_argument("--plan-seconds", type=float, default=10.0, help="that improve searches")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the run folders here")

@@ -121,7 +121,14 @@ def cpu_engine(model: Path) -> Engine:
         *("--engine", "vllm", "--model", str(model), "--load-format", "dummy"),
         *("--dtype", "float32", "--enforce-eager", "--in-process"),
         *("--kv-cache-memory-bytes", str(1 << 29)),
-        *("--max-model-len", "1024", "--max-num-batched-tokens", "512", "--max-num-seqs", "64"),
+        *(
+            "--max-model-len",
+            str(LARGEST),
+            "--max-num-batched-tokens",
+            "512",
+            "--max-num-seqs",
+            "64",
+        ),
     )
     return Engine(
         python=python,
@@ -172,7 +179,7 @@ def measure(
     *,
     largest: int = LARGEST,
     share: float = 0.1,
-    repeats: int = 5,
+    repeats: int | None = 5,
     plan_seconds: float = 10.0,
     error: float | None = 0.3,
     others: Sequence[str] = OTHERS,
@@ -185,6 +192,8 @@ def measure(
         Prompts and outputs, twice.
     share
         Of all requests, in blocks, that the KV cache holds.
+    repeats
+        Of each order, the plan's too; ``None`` for once, and the plan's run as it was.
     plan_seconds
         That `improve` searches.
     error
@@ -220,7 +229,9 @@ def measure(
         run = folder / part
         engine.sortedf("run", plan, *started, *options, "--steptime", times, "-o", run)
         say("running all orders in turns")
-        told = ("--against", ",".join(others), "--repeat", repeats, "-o", folder / f"{part}.html")
+        told: list[object] = ["--against", ",".join(others), "-o", folder / f"{part}.html"]
+        if repeats is not None:
+            told += ["--repeat", repeats]
         found[part] = json.loads(engine.sortedf("validate", run, *told, "--json"))
     return Measured(
         name=name, n=len(rows), blocks=blocks, held=found["held"], erred=found.get("erred")
