@@ -149,6 +149,9 @@ class Against:
         from sortedf.runner.run_identity import check_inputs
 
         manifest = self._manifest()
+        if manifest.get("batch") == "-":
+            text = "its batch came from stdin and is not kept: there is nothing to run again"
+            raise InputError([Fault(str(self.folder), None, text)])
         own = str(manifest.get("handover"))
         setup = self._setup(own)
         path = self.folder / str(manifest["plan"])
