@@ -155,6 +155,9 @@ class Against:
         from sortedf.runner.run_options import RunOptions
 
         manifest = read_manifest(self.folder)
+        if manifest.get("batch") == "-":
+            text = "its batch came from stdin and is not kept: there is nothing to run again"
+            raise InputError([Fault(str(self.folder), None, text)])
         options = replace(RunOptions.remembered(manifest), warm_up=True)
         path = self.folder / str(manifest["plan"])
         own = self._prepare(path, options, manifest)

@@ -131,4 +131,6 @@ def test_outputs_that_err(folder: Path, tmp_path: Path) -> None:
     realized = attempt["work"]["realized"]
     assert realized["preemptions"] == done["realized"]["preemptions"]
     assert (realized["recomputed_tokens"] > 0) == (realized["preemptions"] > 0)
+    assert replayed["preemptions"] == realized["preemptions"]
+    assert replayed["recomputed_tokens"] == realized["recomputed_tokens"]
     assert replayed["error"] == pytest.approx(replayed["of_lengths"] + replayed["of_step_times"])
