@@ -14,7 +14,7 @@ extensions = [
     "myst_parser",
 ]
 myst_enable_extensions = ["dollarmath"]
-myst_heading_anchors = 2
+myst_heading_anchors = 3
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build"]
 autodoc_typehints = "signature"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -73,6 +74,15 @@ def descendants(pid: int) -> set[Process]:
             found.add((child, begun[child]))
             left.append(child)
     return found
+
+
+def kill(process: subprocess.Popen[str]) -> set[Process]:
+    """End a process by SIGKILL; gives what it had started, and that had started."""
+    process.send_signal(signal.SIGSTOP)  # it writes nothing more while its children are looked up
+    engine = descendants(process.pid)
+    process.kill()
+    process.communicate()
+    return engine
 
 
 def alive(processes: set[Process]) -> set[Process]:

@@ -14,6 +14,7 @@ from run_on_vllm import (
     BLOCK,
     descendants,
     engine_options,
+    kill,
     make_model,
     requests_of,
     start_on_vllm,
@@ -41,20 +42,15 @@ def test_kills(model: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     process = start_on_vllm(plan, batch, "-o", folder, *engine_options(model, 50))
     assert wait_until(lambda: len(lines_in(folder)) > 20, process), process.communicate()
-    engine = descendants(process.pid)
+    engine = kill(process)
     assert len(engine) >= 1
-    process.kill()
-    process.communicate()
     assert wait_for_end(engine) == set()
     kept = lines_in(folder)
     assert 20 < len(kept) < 300
 
     process = start_on_vllm("--resume", folder)
     assert wait_until(lambda: len(descendants(process.pid)) > 0, process), process.communicate()
-    engine = descendants(process.pid)
-    process.kill()
-    process.communicate()
-    assert wait_for_end(engine) == set()
+    assert wait_for_end(kill(process)) == set()
     assert lines_in(folder) == kept
 
     code, out, err = ended(start_on_vllm("--resume", folder, "--json"))
