@@ -21,9 +21,8 @@ def warm_up(engine: Engine, jobs: Sequence[Job]) -> Mapping[str, int]:
     """Do requests like those to come, and throw the answers away.
 
     They are an even sample of the jobs, in rounds, each in another order, until a round is hardly
-    faster than those before: libraries prepare anew for each number of tokens in a step. Prompts
-    are as long, and backwards, so that prefix caching finds nothing of them later; outputs are
-    short. Nothing of it is recorded.
+    faster than those before. Prompts are as long, and backwards, so that prefix caching finds
+    nothing of them later; outputs are short. Nothing of it is recorded.
 
     Returns
     -------
