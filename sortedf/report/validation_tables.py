@@ -107,7 +107,9 @@ def warm_up_words(told: Document | None) -> str:
     """Say what an engine did before the run."""
     if told is None:
         return "no"
-    return f"by {told['requests']:,} requests, {told['output_tokens']:,} output tokens"
+    return (
+        f"{told['rounds']} x {told['requests']:,} requests, {told['output_tokens']:,} output tokens"
+    )
 
 
 def counts(work: Document, key: str) -> str:

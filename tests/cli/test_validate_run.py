@@ -177,8 +177,10 @@ def test_repeats_take_turns(base: Path, tmp_path: Path, capsys: pytest.CaptureFi
     code, _, err = run(capsys, *told)
     assert code == 0, err
     said = [line for line in err.splitlines() if ", run " in line]
-    names = ("plan", "fcfs", "longest")
-    assert said == [f"{name}, run {turn} of 3" for turn in (1, 2, 3) for name in names]
+    turns = ("plan fcfs longest", "fcfs longest plan", "longest fcfs plan")
+    assert said == [
+        f"{name}, run {turn} of 3" for turn, names in enumerate(turns, 1) for name in names.split()
+    ]
     found = document(capsys, *told)["against"]
     assert [len(row["mean_latencies"]) for row in found["rows"]] == [3, 3, 3]
     assert found["rows"][0]["ratio"]["realized"] == 1.0
