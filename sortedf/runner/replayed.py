@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from sortedf.engine.settings import EngineSettings, Policy
 from sortedf.engine.step_log import COLUMNS
 from sortedf.engine.step_time import StepTimeModel
 from sortedf.model import Instance
+from sortedf.runner.append_file import AppendFile
 from sortedf.runner.engines import Answer, Handover, Job, Load, Outcome, Refusal, Times
 from sortedf.runner.start import EngineOptions
 
@@ -192,15 +193,15 @@ class ReplayEngine:
         with ExitStack() as stack:
             file = None
             if steps is not None and log:
-                file = stack.enter_context(steps.open("w"))
-                file.write(",".join(("seconds", *COLUMNS, *STATE)) + "\n")
+                steps.unlink(missing_ok=True)
+                file = stack.enter_context(closing(AppendFile(steps, sync_seconds=None)))
+                file.append((",".join(("seconds", *COLUMNS, *STATE)) + "\n").encode())
             seen = 0
             for answers, moment in _answers(jobs, outputs, replayed, wall):
                 yield from self._wait(clock + moment / self._pace if self._pace else clock)
                 now = self._look(replayed, moment)
                 if file is not None:
-                    file.writelines(self._step_rows(replayed, seen, now))
-                    file.flush()
+                    file.append("".join(self._step_rows(replayed, seen, now)).encode())
                 seen = now
                 yield answers
 

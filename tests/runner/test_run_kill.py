@@ -13,7 +13,16 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from run_commands import ended, lines_in, mixed_batch, planned, start, wait_until
+from batch_files import completion
+from run_commands import (
+    ended,
+    lines_in,
+    mixed_batch,
+    planned,
+    start,
+    wait_until,
+    write_batch,
+)
 from run_outputs import names_in, read_strictly
 
 REQUESTS, KILLS = 300, 10
@@ -152,6 +161,27 @@ def test_no_room(work: tuple[Path, Path], tmp_path: Path) -> None:
     assert code == 0, err
     assert lines_in(folder)[: len(kept)] == kept
     every_one_once(folder)
+
+
+def test_no_room_for_the_records(tmp_path: Path) -> None:
+    """The log of the steps reaches the limit before the output does; the same is said of it."""
+    batch = write_batch(
+        tmp_path / "batch.jsonl", [completion(f"r{k}", max_tokens=1000 * k) for k in (1, 2, 3)]
+    )
+    plan = planned(batch, tmp_path / "plan.json", 8000)
+    folder = tmp_path / "run"
+    small = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (100_000, 100_000))
+    process = start(plan, batch, "-o", folder, "--any-model", preexec_fn=small)
+    code, out, err = ended(process)
+    assert (code, out) == (3, "")
+    assert "steps.csv" in err
+    assert f"sortedf run --resume {folder} goes on" in err
+    kept = lines_in(folder)
+    assert 0 < len(kept) < 3
+    code, _, err = ended(start("--resume", folder))
+    assert code == 0, err
+    assert lines_in(folder)[: len(kept)] == kept
+    assert names_in(folder / "output.jsonl") == ["r1", "r2", "r3"]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
