@@ -10,8 +10,8 @@ import numpy as np
 
 from sortedf.runner.engines import Engine, Job
 
-REQUESTS, OUTPUT_TOKENS = 300, 128
-"""Most requests of a round, and most tokens of an answer."""
+REQUESTS, PROMPT_TOKENS, OUTPUT_TOKENS = 300, 2**17, 128
+"""Most requests of a round, about how many prompt tokens they have, and most tokens of an answer."""
 
 ROUNDS, GAIN = 5, 0.03
 """Most rounds, and by what share one must be faster than all before for another to follow."""
@@ -34,7 +34,8 @@ def warm_up(engine: Engine, jobs: Sequence[Job]) -> Mapping[str, int]:
     EngineError
         When the engine dies of it.
     """
-    stride = -(-len(jobs) // REQUESTS)
+    prompts = sum(len(job.prompt) for job in jobs)
+    stride = max(-(-len(jobs) // REQUESTS), -(-prompts // PROMPT_TOKENS))
     sample = [job for job in map(_short, jobs[::stride]) if engine.refuses(job) is None]
     least, rounds = float("inf"), 0
     while sample and rounds < ROUNDS:
