@@ -11,7 +11,7 @@ import numpy as np
 from sortedf.runner.engines import Engine, Job
 
 REQUESTS, PROMPT_TOKENS, OUTPUT_TOKENS = 300, 2**17, 128
-"""Most requests of a round, about how many prompt tokens they have, and most tokens of an answer."""
+"""Most requests of a round, about their prompt tokens, and most tokens of an answer."""
 
 ROUNDS, GAIN = 5, 0.03
 """Most rounds, and by what share one must be faster than all before for another to follow."""
