@@ -56,6 +56,21 @@ MODEL = {
 """Large enough that a step is more than what the engine's own Python takes."""
 
 
+HEADINGS = (
+    "order",
+    "predicted mean s",
+    "realized mean s",
+    "error",
+    "ratio to the plan, predicted",
+    "realized",
+    "P99 s",
+    "makespan s",
+    "preemptions",
+    "recomputed tokens",
+)
+"""Counts are realized of predicted."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Engine:
     """Where the engine is, and what `sortedf run` starts it with.
@@ -250,12 +265,8 @@ def print_figures(measured: Sequence[Measured]) -> None:
             against = document["against"]
             rows, runs = against["rows"], against["repeat"]
             print(f"\n{each.name}, {each.n} requests, {each.blocks} blocks, {title}, {runs} runs\n")
-            print(
-                "| order | predicted mean s | realized mean s | error "
-                "| ratio to the plan, predicted | realized | P99 s | makespan s "
-                "| preemptions | recomputed tokens |"
-            )
-            print("|---|" + "---|" * 9)
+            print(f"| {' | '.join(HEADINGS)} |")
+            print("|---" * len(HEADINGS) + "|")
             for row in rows:
                 predicted, realized = row["predicted"], row["realized"]
                 cells = [

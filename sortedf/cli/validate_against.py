@@ -95,7 +95,10 @@ class Against:
         with _released(FolderLock(self.folder / LOCK)):
             orders = self._orders()
             for turn in range(1, self._times + 1):
-                missing = [order for order in orders if len(whole_runs(order.folder)) < turn]
+                # Who comes later finds a warmer engine, so that each turn begins with another one.
+                first = (turn - 1) % len(orders)
+                turned = orders[first:] + orders[:first]
+                missing = [order for order in turned if len(whole_runs(order.folder)) < turn]
                 for handover in dict.fromkeys(order.options.handover for order in missing):
                     these = [order for order in missing if order.options.handover == handover]
                     with ExitStack() as stack:
@@ -155,6 +158,9 @@ class Against:
         from sortedf.runner.run_options import RunOptions
 
         manifest = read_manifest(self.folder)
+        if manifest.get("batch") == "-":
+            text = "its batch came from stdin and is not kept: there is nothing to run again"
+            raise InputError([Fault(str(self.folder), None, text)])
         options = replace(RunOptions.remembered(manifest), warm_up=True)
         path = self.folder / str(manifest["plan"])
         own = self._prepare(path, options, manifest)

@@ -76,8 +76,8 @@ def attempt_facts(document: Document) -> list[tuple[str, str]]:
             "admitted in the order of the plan",
             "yes" if admission["in_order"] else f"no, {late:,} after one that the plan has later",
         ),
-        ("preemptions, predicted", counts(work, "preemptions")),
-        ("recomputed tokens, predicted", counts(work, "recomputed_tokens")),
+        ("preemptions: realized, predicted", counts(work, "preemptions")),
+        ("recomputed tokens: realized, predicted", counts(work, "recomputed_tokens")),
         ("to hand over", seconds(document["seconds_to_hand_over"])),
         ("warmed up", warm_up_words(document["warm_up"])),
     ]
@@ -87,7 +87,7 @@ def attempt_facts(document: Document) -> list[tuple[str, str]]:
     if lengths is not None:
         pairs.append(
             (
-                "outputs longer, shorter than predicted",
+                "outputs: longer, shorter than predicted",
                 f"{lengths['longer']:,}, {lengths['shorter']:,}",
             )
         )
@@ -107,7 +107,9 @@ def warm_up_words(told: Document | None) -> str:
     """Say what an engine did before the run."""
     if told is None:
         return "no"
-    return f"by {told['requests']:,} requests, {told['output_tokens']:,} output tokens"
+    return (
+        f"{told['rounds']} x {told['requests']:,} requests, {told['output_tokens']:,} output tokens"
+    )
 
 
 def counts(work: Document, key: str) -> str:

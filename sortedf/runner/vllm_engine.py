@@ -40,7 +40,10 @@ class VllmEngine:
         self._settings = settings_in(self._meta)
         self._vocabulary: int = engine.vllm_config.model_config.get_vocab_size()
         self._tasks = engine.get_supported_tasks()
-        self._requests = Requests(has_text=not options.skip_tokenizer_init)
+        self._requests = Requests(
+            has_text=not options.skip_tokenizer_init,
+            defaults=engine.vllm_config.model_config.get_diff_sampling_param(),
+        )
         self._dead_error = importlib.import_module("vllm.v1.engine.exceptions").EngineDeadError
         self._dead: str | None = None
         self._not_fed: deque[Job] = deque()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,20 @@ ENDS = {"stop": "stop", "length": "length", "repetition": "stop"}
 
 
 class Requests:
-    """Makes requests; ``has_text`` says whether the engine has a tokenizer."""
+    """Makes requests.
 
-    def __init__(self, *, has_text: bool) -> None:
+    Parameters
+    ----------
+    has_text
+        Whether the engine has a tokenizer.
+    defaults
+        How the model's generation config samples where a job does not say.
+    """
+
+    def __init__(self, *, has_text: bool, defaults: Mapping[str, Any]) -> None:
         self._has_text = has_text
+        # Every job says how many tokens it may have.
+        self._defaults = {name: value for name, value in defaults.items() if name != "max_tokens"}
         self._inputs = importlib.import_module("vllm.inputs")
         self._sampling = importlib.import_module("vllm.sampling_params")
 
@@ -36,7 +47,7 @@ class Requests:
         Exception
             Whatever vLLM raises for parameters that it does not know or take.
         """
-        given = dict(job.sampling)
+        given = {**self._defaults, **job.sampling}
         if isinstance(given.get("structured_outputs"), dict):
             structured = self._sampling.StructuredOutputsParams
             given["structured_outputs"] = structured(**given["structured_outputs"])

@@ -2,38 +2,58 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from sortedf.runner.engines import Engine, Job
 
-REQUESTS, OUTPUT_TOKENS = 64, 64
-"""Most requests of a warm-up, and most tokens of an answer."""
+REQUESTS, PROMPT_TOKENS, OUTPUT_TOKENS = 300, 2**17, 128
+"""Most requests of a round, about their prompt tokens, and most tokens of an answer."""
+
+ROUNDS, GAIN = 5, 0.03
+"""Most rounds, and by what share one must be faster than all before for another to follow."""
 
 
 def warm_up(engine: Engine, jobs: Sequence[Job]) -> Mapping[str, int]:
     """Do requests like those to come, and throw the answers away.
 
-    They are an even sample of the jobs. Prompts are as long, and backwards, so that prefix caching
-    finds nothing of them later; outputs are short. Nothing of it is recorded.
+    They are an even sample of the jobs, in rounds, each in another order, until a round is hardly
+    faster than those before. Prompts are as long, and backwards, so that prefix caching finds
+    nothing of them later; outputs are short. Nothing of it is recorded.
 
     Returns
     -------
     told : mapping
-        How many requests, and their prompt and output tokens.
+        How many rounds, and the requests, prompt and output tokens of each.
 
     Raises
     ------
     EngineError
         When the engine dies of it.
     """
-    stride = -(-len(jobs) // REQUESTS)
-    chosen = [job for job in map(_short, jobs[::stride]) if engine.refuses(job) is None]
-    for _ in engine.execute(chosen):
-        pass
+    prompts = sum(len(job.prompt) for job in jobs)
+    stride = max(-(-len(jobs) // REQUESTS), -(-prompts // PROMPT_TOKENS))
+    sample = [job for job in map(_short, jobs[::stride]) if engine.refuses(job) is None]
+    least, rounds = float("inf"), 0
+    while sample and rounds < ROUNDS:
+        order = np.random.default_rng(rounds).permutation(len(sample)).tolist()
+        began = time.monotonic()
+        shuffled = [replace(sample[k], place=place) for place, k in enumerate(order)]
+        for _ in engine.execute(shuffled):
+            pass
+        took = time.monotonic() - began
+        rounds += 1
+        if took > (1 - GAIN) * least:
+            break
+        least = took
     return {
-        "requests": len(chosen),
-        "prompt_tokens": sum(len(job.prompt) for job in chosen),
-        "output_tokens": sum(job.output_tokens for job in chosen),
+        "rounds": rounds,
+        "requests": len(sample),
+        "prompt_tokens": sum(len(job.prompt) for job in sample),
+        "output_tokens": sum(job.output_tokens for job in sample),
     }
 
 

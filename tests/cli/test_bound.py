@@ -412,7 +412,7 @@ def test_usage_errors_of_bounds(
         b'{"schema":"sortedf.bound/1"}',
         b'{"schema":"sortedf.bound/2","prices":[]}',
         b'{"schema":"sortedf.bound/1","kv_tokens":1',
-        gzip.compress(b'{"schema":"sortedf.bound/1"}')[:-3],
+        gzip.compress(b'{"schema":"sortedf.bound/1"}', mtime=0)[:-3],
         b"[]",
         b"",
     ],

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from batch_files import completion
 from running import document, run
 
 import sortedf
@@ -176,8 +177,10 @@ def test_repeats_take_turns(base: Path, tmp_path: Path, capsys: pytest.CaptureFi
     code, _, err = run(capsys, *told)
     assert code == 0, err
     said = [line for line in err.splitlines() if ", run " in line]
-    names = ("plan", "fcfs", "longest")
-    assert said == [f"{name}, run {turn} of 3" for turn in (1, 2, 3) for name in names]
+    turns = ("plan fcfs longest", "fcfs longest plan", "longest fcfs plan")
+    assert said == [
+        f"{name}, run {turn} of 3" for turn, names in enumerate(turns, 1) for name in names.split()
+    ]
     found = document(capsys, *told)["against"]
     assert [len(row["mean_latencies"]) for row in found["rows"]] == [3, 3, 3]
     assert found["rows"][0]["ratio"]["realized"] == 1.0
@@ -317,6 +320,42 @@ def test_a_run_that_nobody_predicted(
     # The engine is still the run's, of a second a step; only the prediction is by other times.
     assert others["rows"][1]["realized"]["mean_latency"] > 10 * mean["predicted"]
     assert others["rows"][1]["predicted"]["mean_latency"] < 2 * mean["predicted"]
+
+
+def test_a_batch_is_run_again_as_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Several choices, a line that cannot run; a line that was edited since is noticed."""
+    bodies = [completion(f"r{k}", [1] * (3 + 5 * k), max_tokens=20 - k) for k in range(12)]
+    entries = [*bodies, completion("three", [1, 2], n=3, max_tokens=9), completion("hot", x=1)]
+    entries[-1]["body"]["temperature"] = 9
+    batch = tmp_path / "batch.jsonl"
+    batch.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))
+    told = ("--kv-tokens", "160", "--block-size", BLOCK, "--no-bound", "--skip-bad-lines", "-q")
+    assert run(capsys, "solve", batch, *told, "-o", tmp_path / "plan.json")[0] == 0
+    folder = tmp_path / "run"
+    begun = ("run", tmp_path / "plan.json", batch, "-o", folder, "--steptime", "qwen3-8b-h100")
+    assert run(capsys, *begun)[0] == 7
+    found = document(capsys, "validate", folder, "--against", "fcfs,longest")
+    rows = found["against"]["rows"]
+    assert {row["n"] for row in rows} == {15}
+    assert all(row["error"] == pytest.approx(0, abs=1e-12) for row in rows)
+    assert rows[2]["ratio"]["realized"] > 1
+    lines = (folder / "against" / "fcfs" / "1" / "output.jsonl").read_bytes().splitlines()
+    by_id = {line["custom_id"]: line for line in map(json.loads, lines)}
+    assert len(by_id) == len(lines) == 14
+    assert len(by_id["three"]["response"]["body"]["choices"]) == 3
+    assert by_id["hot"]["error"] is not None
+    entries[3]["body"]["max_tokens"] = 7
+    batch.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))
+    code, _, err = run(capsys, "validate", folder, "--against", "svf")
+    assert code == 3
+    assert '"r3"' in err or "'r3'" in err
+    piped = tmp_path / "piped"
+    shutil.copytree(folder, piped)
+    manifest = json.loads((piped / "manifest.json").read_text())
+    (piped / "manifest.json").write_text(json.dumps(manifest | {"batch": "-"}))
+    code, _, err = run(capsys, "validate", piped, "--against", "svf")
+    assert code == 3
+    assert "stdin" in err
 
 
 def test_pages(

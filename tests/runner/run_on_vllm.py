@@ -39,6 +39,7 @@ def make_model(folder: Path) -> Path:
     folder.mkdir()
     save_tokenizer(folder)
     (folder / "config.json").write_text(json.dumps(CONFIG))
+    (folder / "generation_config.json").write_text('{"temperature": 0.0}')
     return folder
 
 

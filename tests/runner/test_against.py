@@ -18,7 +18,7 @@ from sortedf.runner.engines import Job
 from sortedf.runner.executed import Attempt, run_folder_of
 from sortedf.runner.jobs import planned_prompt, random_outputs, work_of_plan
 from sortedf.runner.run_validation import rank_correlation
-from sortedf.runner.warm_up import OUTPUT_TOKENS, REQUESTS, warm_up
+from sortedf.runner.warm_up import OUTPUT_TOKENS, REQUESTS, ROUNDS, warm_up
 
 
 def told(realized: float, predicted: float, *, lost: int | None = 3) -> dict[str, Any]:
@@ -110,13 +110,19 @@ def jobs_of(lengths: Sequence[tuple[int, int]], folder: Path, error: float = 0.0
 
 
 def test_an_engine_is_warmed_up_by_requests_like_those_to_come(tmp_path: Path) -> None:
-    jobs = jobs_of([(3 + k % 7, 1 + k) for k in range(200)], tmp_path)
+    jobs = jobs_of([(3 + k % 7, 1 + k) for k in range(2 * REQUESTS)], tmp_path)
     engine = FakeEngine(refuse=[f"warm-up {jobs[0].index}"])
     found = warm_up(engine, jobs)
     done = engine.executed
-    assert 0 < len(done) < REQUESTS
-    assert found["requests"] == len(done)
-    assert found["prompt_tokens"] == sum(len(job.prompt) for job in done)
+    assert 1 < found["rounds"] <= ROUNDS
+    assert found["requests"] == 299
+    assert len(done) == 299 * found["rounds"]
+    rounds = [done[k : k + 299] for k in range(0, len(done), 299)]
+    for one in rounds:
+        assert [job.place for job in one] == list(range(299))
+        assert {job.index for job in one} == {job.index for job in rounds[0]}
+        assert found["prompt_tokens"] == sum(len(job.prompt) for job in one)
+    assert [job.index for job in rounds[0]] != [job.index for job in rounds[1]]
     by_index = {job.index: job for job in jobs}
     for job in done:
         real = by_index[job.index]

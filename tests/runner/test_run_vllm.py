@@ -112,6 +112,8 @@ def test_cases(model: Path, shared: Path, tmp_path: Path) -> None:
 
     choices = {name: [c["index"] for c in body["choices"]] for name, body in bodies.items()}
     assert choices["35/a-1"] == choices["35/a-3"] == [0, 1, 2, 3]
+    # By the generation config at temperature 0, where all answers are the same.
+    assert len({choice["text"] for choice in bodies["35/a-1"]["choices"]}) == 1
     records = {record["request_id"]: record for record in requests_of(folder / "attempts" / "1")}
     produced = [records[f"35/a-1#{k}"]["output_toks"] for k in range(4)]
     assert bodies["35/a-1"]["usage"]["completion_tokens"] == sum(produced)

@@ -90,7 +90,8 @@ def test_the_plan_is_kept(folder: Path, found: dict[str, Any]) -> None:
     own = folder / "run" / "attempts" / "1"
     assert attempt["steps"] == len(read_step_log(own / "steps.csv").seconds)
     meta = json.loads((own / "meta.json").read_text())
-    assert meta["warm_up"]["requests"] > 30
+    assert meta["warm_up"]["requests"] == N
+    assert meta["warm_up"]["rounds"] > 1
     # Who ends in which step was foretold, whatever a step takes.
     assert attempt["rank_correlation"] == pytest.approx({"spearman": 1.0, "kendall": 1.0})
 
@@ -131,4 +132,6 @@ def test_outputs_that_err(folder: Path, tmp_path: Path) -> None:
     realized = attempt["work"]["realized"]
     assert realized["preemptions"] == done["realized"]["preemptions"]
     assert (realized["recomputed_tokens"] > 0) == (realized["preemptions"] > 0)
+    assert replayed["preemptions"] == realized["preemptions"]
+    assert replayed["recomputed_tokens"] == realized["recomputed_tokens"]
     assert replayed["error"] == pytest.approx(replayed["of_lengths"] + replayed["of_step_times"])
