@@ -132,7 +132,7 @@ def main() -> int:
     parser.add_argument("--model-size", choices=("auto", *SIZES), default="auto")
     parser.add_argument("--backlog", choices=("mix", "azure"), default="mix")
     parser.add_argument("--requests", type=int, default=400)
-    parser.add_argument("--repeats", type=int, help="of each order; else once, not in turns")
+    parser.add_argument("--repeats", type=int, default=1, help="medians of so many")
     parser.add_argument("--plan-seconds", type=float, default=10.0, help="that improve searches")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the run folders here")
