@@ -22,6 +22,7 @@ from sortedf.kernels.replay_state import (
     FIRST_STEP,
     FIRST_TOKEN,
     FORESEEN,
+    LOST,
     PREEMPTIONS,
     Engine,
     new_engine,
@@ -61,6 +62,8 @@ class Replayed:
         The same in steps.
     preemptions
         How often each request was preempted.
+    recomputed
+        Tokens of each request whose KV was there and was computed again.
     steps
         Steps in which anything ran.
     log
@@ -75,6 +78,7 @@ class Replayed:
     first_step: IntArray
     completion_step: IntArray
     preemptions: IntArray
+    recomputed: IntArray
     steps: int
     log: Log | None = None
 
@@ -243,6 +247,7 @@ class Replay:
             first_step=requests[:, FIRST_STEP].copy(),
             completion_step=requests[:, DONE_STEP].copy(),
             preemptions=requests[:, PREEMPTIONS].copy(),
+            recomputed=requests[:, LOST].copy(),
             steps=int(requests[:, DONE_STEP].max()),
             log=log,
         )

@@ -122,7 +122,7 @@ def run_events(
     grouped = True  # running is the group, the parts and those who leave
     while True:
         arrived = counts[ARRIVED]
-        let_arrive(engine, clock)
+        let_arrive(rules, engine, clock)
         if _next_abort(engine) <= clock:
             dissolve(rules, engine, group)
             grouped = False

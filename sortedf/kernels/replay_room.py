@@ -13,6 +13,8 @@ run, and what those want of a step only falls. Derived for this project.
 
 from __future__ import annotations
 
+import numpy as np
+
 from sortedf.kernels.jit import lean_jit
 from sortedf.kernels.replay_state import (
     CHUNK,
@@ -28,6 +30,7 @@ from sortedf.kernels.replay_state import (
     IntArray,
     Rules,
 )
+from sortedf.kernels.standing import THRESHOLD
 
 
 @lean_jit
@@ -100,12 +103,31 @@ def correct_course(rules: Rules, engine: Engine, request: int, call: int) -> Non
 
 
 @lean_jit
+def overbooked(rules: Rules, engine: Engine, call: int) -> bool:
+    """Whether the running requests will need more blocks than there are. O(running)."""
+    room, running = engine.room, engine.lists[RUNNING]
+    for place in range(engine.counts[RUNNING]):
+        other = running[place]
+        if room[other, UNTIL] > call and room[other, USED] > rules.blocks:
+            return True
+    return False
+
+
+@lean_jit
 def _foresee(rules: Rules, engine: Engine, request: int) -> None:
-    """Let a request that outlives its prediction be taken to generate as much again as it has."""
+    """Let a request that outlives its prediction be taken to generate as much again as it has.
+
+    Or one token more, or up to its next threshold.
+    """
     goal = engine.requests[request, GOAL]
     if goal > engine.room[request, FORESEEN]:
-        generated = goal - engine.requests[request, PROMPT]
-        engine.room[request, FORESEEN] = min(goal + generated, rules.longest)
+        prompt = engine.requests[request, PROMPT]
+        last = goal
+        if rules.scoring.guard > 0:
+            last = prompt + np.int64(engine.standing[request, THRESHOLD]) - 1
+        elif rules.doubles:
+            last = goal + goal - prompt
+        engine.room[request, FORESEEN] = min(last, rules.longest)
 
 
 @lean_jit

@@ -1,0 +1,261 @@
+"""Scores of the engine's requests: how they come about, and who goes by them.
+
+Derived for this project, each rule from the description of a policy that uses it; docs/serving.md
+says which.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sortedf.kernels.jit import jit, lean_jit
+from sortedf.kernels.replay_state import (
+    ARRIVAL,
+    CHUNK,
+    COMPUTED,
+    FINISHED,
+    GOAL,
+    GONE,
+    HEAP,
+    LAST,
+    NONE,
+    PATIENT,
+    PATIENT_PLACE,
+    PLACE,
+    PROMPT,
+    RANK,
+    RUNNING,
+    SCHEDULED,
+    Engine,
+    FloatArray,
+    Rules,
+)
+from sortedf.kernels.standing import (
+    ATTAINED,
+    BASE,
+    BOOST,
+    BOUND,
+    CHANGES,
+    ENDED,
+    FIXED,
+    FLOOR,
+    GAMMA,
+    NOW,
+    PROMOTED,
+    PROMOTION,
+    QUOTA,
+    REMAINING,
+    SCORE,
+    SINCE,
+    THRESHOLD,
+    WORK,
+    boosted,
+    put,
+    take,
+)
+from sortedf.kernels.step_terms import (
+    CHUNK_SQUARED,
+    CONTEXT,
+    CONTEXT_SQUARED,
+    DECODE_TOKENS,
+    PREFILL_TOKENS,
+    PREFILL_WORK,
+    STEPS,
+)
+
+
+@lean_jit
+def score(rules: Rules, engine: Engine, request: int) -> float:
+    """Score of a request as it stands. O(1)."""
+    requests, standing, kind = engine.requests, engine.standing, rules.scoring.kind
+    base = standing[request, BASE]
+    if standing[request, PROMOTED] > 0:
+        return engine.times[request, ARRIVAL] - PROMOTION
+    if kind == FIXED:
+        return base
+    if kind == BOOST:
+        return boosted(base, standing[request, WORK], engine.dials[GAMMA])
+    goal = requests[request, GOAL]
+    generated = float(goal - requests[request, PROMPT])
+    if kind == BOUND:
+        return max(base, generated)
+    uncached = float(goal - requests[request, COMPUTED])
+    return max(base - generated, 0.0) + rules.scoring.weight * uncached
+
+
+@lean_jit
+def may_go(rules: Rules, engine: Engine, request: int) -> bool:
+    """Whether a running request is not protected from eviction. O(1)."""
+    requests, standing = engine.requests, engine.standing
+    if requests[request, COMPUTED] == requests[request, LAST]:  # about to leave
+        return False
+    if standing[request, PROMOTED] > 0:
+        return False
+    generated = float(requests[request, GOAL] - requests[request, PROMPT])
+    if rules.scoring.guard > 0:
+        return generated >= rules.scoring.guard and 2 * generated == standing[request, THRESHOLD]
+    if rules.scoring.kind == REMAINING:
+        return generated < rules.scoring.share * standing[request, BASE]
+    return True
+
+
+@lean_jit
+def worst_of_running(rules: Rules, engine: Engine) -> int:
+    """Place in running of the worst score, ties by rank; protected ones if nobody else runs.
+
+    Where the least score goes first, that of the least one. O(running).
+    """
+    standing, running = engine.standing, engine.lists[RUNNING]
+    worst, open_to = 0, may_go(rules, engine, running[0])
+    for place in range(1, engine.counts[RUNNING]):
+        here, there = running[place], running[worst]
+        may = may_go(rules, engine, here)
+        if may != open_to:
+            if may:
+                worst, open_to = place, True
+            continue
+        more = standing[here, SCORE] - standing[there, SCORE]
+        if rules.least_first:
+            more = -more
+        later = engine.requests[here, RANK] > engine.requests[there, RANK]
+        if more > 0 or (more == 0 and later != rules.least_first):
+            worst = place
+    return worst
+
+
+@lean_jit
+def let_wait(rules: Rules, engine: Engine, request: int) -> None:
+    """Note that a request, not yet enqueued, waits from now on, and with what score."""
+    engine.standing[request, SINCE] = engine.dials[NOW]
+    engine.standing[request, SCORE] = score(rules, engine, request)
+
+
+@lean_jit
+def note_restart(rules: Rules, engine: Engine, request: int) -> None:
+    """Forget a request's sampled tokens; a bound on its output becomes their number, if less."""
+    requests = engine.requests
+    generated = requests[request, GOAL] - requests[request, PROMPT]
+    if rules.scoring.kind == BOUND:
+        standing = engine.standing
+        standing[request, BASE] = max(standing[request, BASE], float(generated))
+    requests[request, GOAL] = requests[request, PROMPT]
+
+
+@lean_jit
+def promote(rules: Rules, engine: Engine) -> None:
+    """Promote those who have waited for longer than the patience. O(log n) each."""
+    lists, counts, standing = engine.lists, engine.counts, engine.standing
+    ranks = engine.requests[:, RANK]
+    while counts[PATIENT] > 0:
+        request = lists[PATIENT, 0]
+        if engine.dials[NOW] - standing[request, SINCE] <= rules.scoring.patience:
+            break
+        waits, scores = standing[:, SINCE], standing[:, SCORE]
+        take(lists[PATIENT], lists[PATIENT_PLACE], counts[PATIENT], waits, ranks, request)
+        counts[PATIENT] -= 1
+        if engine.requests[request, GONE] == 1:
+            continue
+        take(lists[HEAP], lists[PLACE], counts[HEAP], scores, ranks, request)
+        generated = engine.requests[request, GOAL] - engine.requests[request, PROMPT]
+        standing[request, PROMOTED] = 1
+        standing[request, QUOTA] = generated + rules.scoring.quantum
+        standing[request, SCORE] = score(rules, engine, request)
+        put(lists[HEAP], lists[PLACE], counts[HEAP] - 1, scores, ranks, request)
+
+
+@lean_jit
+def attain(engine: Engine, seconds: FloatArray) -> None:
+    """Give each request of the step its share of the time, before the step is computed.
+
+    What its own tokens cost, and an equal part of what the step costs besides: the shares of a step
+    add up to its seconds. O(scheduled).
+    """
+    requests, counts = engine.requests, engine.counts
+    part = seconds[STEPS] / max(counts[SCHEDULED], 1)
+    for place in range(counts[SCHEDULED]):
+        request = engine.lists[SCHEDULED, place]
+        tokens = float(requests[request, CHUNK])
+        before = float(requests[request, COMPUTED])
+        if tokens == 1:
+            own = (
+                seconds[DECODE_TOKENS]
+                + seconds[CONTEXT] * before
+                + seconds[CONTEXT_SQUARED] * before * before
+            )
+        else:
+            own = (
+                seconds[PREFILL_TOKENS] * tokens
+                + seconds[PREFILL_WORK] * (tokens * before + tokens * (tokens + 1) / 2)
+                + seconds[CHUNK_SQUARED] * tokens * tokens
+            )
+        engine.standing[request, ATTAINED] += part + own
+
+
+@lean_jit
+def settle(rules: Rules, engine: Engine) -> None:
+    """Bring the scores of the step's requests up to date, after it is computed. O(scheduled)."""
+    requests, standing = engine.requests, engine.standing
+    guard = rules.scoring.guard
+    for place in range(engine.counts[SCHEDULED]):
+        request = engine.lists[SCHEDULED, place]
+        generated = float(requests[request, GOAL] - requests[request, PROMPT])
+        if standing[request, PROMOTED] > 0 and generated >= standing[request, QUOTA]:
+            standing[request, PROMOTED] = 0
+        if guard > 0:
+            if generated < standing[request, THRESHOLD]:
+                continue
+            standing[request, THRESHOLD] *= 2
+            standing[request, CHANGES] += 1
+        standing[request, WORK] = max(standing[request, ATTAINED], standing[request, FLOOR])
+        standing[request, SCORE] = score(rules, engine, request)
+
+
+@jit
+def adapt(rules: Rules, engine: Engine, end: float) -> None:
+    """Learn gamma from the latencies of those who have completed at ``end``.
+
+    Of the last ``window`` latencies the tail falls from 5 % to 1 % between P95 and P99; were it
+    exponential beyond, exp(-gamma t), then gamma = ln 5 / (t99 - t95). Smoothed in logarithms,
+    clamped. O(window log window), and O(n) where all scores change.
+    """
+    scoring, recent, dials = rules.scoring, engine.recent, engine.dials
+    due = False
+    for place in range(engine.counts[FINISHED]):
+        request = engine.lists[FINISHED, place]
+        ended = np.int64(dials[ENDED])
+        recent[ended % scoring.window] = end - engine.times[request, ARRIVAL]
+        dials[ENDED] += 1
+        due = due or (ended + 1 >= scoring.window and (ended + 1) % scoring.every == 0)
+    if not due:
+        return
+    latencies = np.sort(recent)
+    n = scoring.window
+    spread = latencies[(99 * n + 99) // 100 - 1] - latencies[(95 * n + 99) // 100 - 1]
+    if spread <= 0:
+        return
+    found, weight = np.log(np.log(5.0) / spread), scoring.smoothing
+    gamma = np.exp((1 - weight) * np.log(dials[GAMMA]) + weight * found)
+    dials[GAMMA] = min(max(gamma, scoring.least_gamma), scoring.most_gamma)
+    rescore_all(rules, engine)
+
+
+@jit
+def rescore_all(rules: Rules, engine: Engine) -> None:
+    """Bring every score up to date, and the queue into the new order. O(n + waiting log n)."""
+    standing = engine.standing
+    for request in range(len(standing)):
+        standing[request, SCORE] = score(rules, engine, request)
+    reorder(engine)
+
+
+@jit
+def reorder(engine: Engine) -> None:
+    """Bring the waiting queue into the order of scores that were changed. O(waiting log n)."""
+    lists, counts = engine.lists, engine.counts
+    ranks, scores = engine.requests[:, RANK], engine.standing[:, SCORE]
+    waiting = lists[HEAP, : counts[HEAP]].copy()
+    for size in range(len(waiting)):
+        put(lists[HEAP], lists[PLACE], size, scores, ranks, waiting[size])
+
+
+assert NONE == -1

@@ -1,0 +1,83 @@
+"""Sorted-F on a receding horizon: plan who waits, admit, plan again when more have come."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sortedf.errors import OptionError
+from sortedf.kernels.replay_scores import reorder
+from sortedf.kernels.replay_state import ARRIVED, GOAL, GONE, HEAP, PROMPT, Engine, Rules
+from sortedf.kernels.replay_steps import ALL_DONE, PAUSED, Log, new_progress, run_steps
+from sortedf.kernels.standing import BASE, SCORE
+from sortedf.model import Instance
+from sortedf.serving.policy import Given, IntArray, Replanning
+from sortedf.solvers.sorted_f import (
+    Selector,
+    exact_batch,
+    quantile_batch,
+    sorted_f_order,
+    swap_batch,
+)
+
+SELECTORS: dict[str, Selector] = {
+    "quantile-greedy": quantile_batch,
+    "local-swap": swap_batch,
+    "exact-dp": exact_batch,
+}
+
+_UNPLANNED = 1e9  # added to the arrival of who has come since the last plan: behind all planned
+
+
+def run_with_plans(
+    rules: Rules, engine: Engine, given: Given, replanning: Replanning, log: Log
+) -> bool:
+    """Run the engine, with a new plan as soon as there may be one; False if it never ends."""
+    if replanning.select not in SELECTORS:
+        raise OptionError(
+            f"select is {replanning.select!r}; it must be one of {', '.join(SELECTORS)}"
+        )
+    seconds = given.step_time.seconds
+    start = float(given.workload.arrivals[0])
+    engine.standing[:, BASE] = _UNPLANNED + given.workload.arrivals
+    progress = new_progress(len(engine.requests), start)
+    pause, planned = start, 0
+    state = PAUSED
+    while state == PAUSED:
+        state = run_steps(rules, engine, seconds, log, progress, pause)
+        now = float(progress.moments[0])
+        # Nobody has come: what was planned stands, also after an eviction.
+        if engine.counts[ARRIVED] > planned:
+            planned = int(engine.counts[ARRIVED])
+            plan_anew(engine, given, replanning)
+            pause = now + replanning.period
+        else:
+            pause = np.nextafter(now, np.inf)
+            if planned == len(given.workload):
+                pause = np.inf
+            else:
+                pause = max(pause, float(given.workload.arrivals[planned]))
+    return state == ALL_DONE
+
+
+def plan_anew(engine: Engine, given: Given, replanning: Replanning) -> None:
+    """Order the waiting requests by Sorted-F on what is left of them by prediction.
+
+    O(most^2) or less, as the selector is.
+    """
+    waiting: IntArray = engine.lists[HEAP, : engine.counts[HEAP]]
+    waiting = waiting[engine.requests[waiting, GONE] == 0]
+    waiting = waiting[np.lexsort((waiting, engine.standing[waiting, SCORE]))][: replanning.most]
+    if len(waiting) == 0:
+        return
+    waiting = np.sort(waiting)
+    known = engine.requests[waiting, GOAL]
+    left = given.known.tokens[waiting] - (known - engine.requests[waiting, PROMPT])
+    budget = given.settings.kv_tokens
+    # A slot less than s + o: the last token is never stored.
+    prompt = np.minimum(known, budget) - 1
+    whole = Instance(np.maximum(prompt, 1), np.clip(left, 1, None), budget)
+    fitting = np.minimum(whole.output_tokens, np.maximum(budget - whole.prompt_tokens, 1))
+    order = sorted_f_order(whole.replace(output_tokens=fitting), SELECTORS[replanning.select])
+    engine.standing[waiting[order], BASE] = np.arange(len(order))
+    engine.standing[waiting, SCORE] = engine.standing[waiting, BASE]
+    reorder(engine)
