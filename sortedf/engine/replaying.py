@@ -27,7 +27,17 @@ from sortedf.kernels.replay_state import (
     Engine,
     new_engine,
 )
-from sortedf.kernels.replay_steps import Log, new_log, replay_steps
+from sortedf.kernels.replay_steps import (
+    ALL_DONE,
+    ENTRIES,
+    EVICTIONS,
+    LOGGED,
+    Log,
+    Progress,
+    new_log,
+    new_progress,
+    run_steps,
+)
 from sortedf.model import Instance
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -223,12 +233,16 @@ class Replay:
 
     def _steps(self, seconds: FloatArray, log: Log) -> tuple[Engine, tuple[int, int, int]]:
         engine = self._engine()
-        start = float(self.arrivals.min())
-        done, *sizes = replay_steps(self._rules, engine, seconds, start, log)
-        if not done:
+        progress = new_progress(len(engine.requests), float(self.arrivals.min()))
+        self._go_on(engine, seconds, log, progress)
+        numbers = progress.numbers
+        sizes = numbers[LOGGED], numbers[ENTRIES], numbers[EVICTIONS]
+        return engine, (int(sizes[0]), int(sizes[1]), int(sizes[2]))
+
+    def _go_on(self, engine: Engine, seconds: FloatArray, log: Log, progress: Progress) -> None:
+        """Run the engine from where it stands to the end."""
+        if run_steps(self._rules, engine, seconds, log, progress, np.inf) != ALL_DONE:
             raise SortedfError(_ENDLESS)
-        steps, entries, victims = sizes
-        return engine, (steps, entries, victims)
 
     def _events(self, seconds: FloatArray) -> Engine:
         engine = self._engine()

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sortedf.kernels.jit import lean_jit
+from sortedf.kernels.jit import lean_jit, rare_jit
 from sortedf.kernels.replay_state import (
     CHUNK,
     COMPUTED,
@@ -102,15 +102,19 @@ def correct_course(rules: Rules, engine: Engine, request: int, call: int) -> Non
     reserve(rules, engine, request)
 
 
-@lean_jit
-def overbooked(rules: Rules, engine: Engine, call: int) -> bool:
-    """Whether the running requests will need more blocks than there are. O(running)."""
+@rare_jit
+def keeps_room(rules: Rules, engine: Engine, request: int, call: int) -> bool:
+    """Reckon a running request anew; whether there is room for all that are then foreseen.
+
+    O(running).
+    """
+    correct_course(rules, engine, request, call)
     room, running = engine.room, engine.lists[RUNNING]
     for place in range(engine.counts[RUNNING]):
         other = running[place]
         if room[other, UNTIL] > call and room[other, USED] > rules.blocks:
-            return True
-    return False
+            return False
+    return True
 
 
 @lean_jit

@@ -6,12 +6,12 @@ kv_cache_manager.py; docs/engine.md has the rules in words and what holds them a
 
 from __future__ import annotations
 
-from sortedf.kernels.jit import lean_jit
+from sortedf.kernels.jit import lean_jit, rare_jit
 from sortedf.kernels.replay_pool import find_hits, give_back, mark, take_blocks, take_hits
 from sortedf.kernels.replay_room import (
     correct_course,
     has_room,
-    overbooked,
+    keeps_room,
     reserve,
     unreserve,
 )
@@ -77,16 +77,14 @@ def schedule(rules: Rules, engine: Engine, call: int) -> None:
 
     Notes
     -----
+    VICTIMS has, before, who was preempted for the head of the queue by :func:`displace`.
+
     O(running), and O(log n) for each admission and preemption; a priority victim costs O(running).
     """
     counts = engine.counts
     counts[SCHEDULED] = 0
-    counts[VICTIMS] = 0
-    counts[MOVED] = 0
-    cap = chunk_cap(rules, counts[RUNNING] + counts[WAITING])
-    if rules.displaces:
-        _displace(rules, engine, call, cap)
     displaced = counts[VICTIMS]
+    cap = chunk_cap(rules, counts[RUNNING] + counts[WAITING])
     budget = _continue_running(rules, engine, call, cap)
     if counts[VICTIMS] > displaced:
         _drop_taken_back(engine)
@@ -124,8 +122,7 @@ def _continue_running(rules: Rules, engine: Engine, call: int, cap: int) -> int:
         guarded = rules.planned and rules.scoring.guard > 0
         if guarded and end > engine.room[request, FORESEEN]:
             # At its threshold: on to the next one only with room kept until then.
-            correct_course(rules, engine, request, call)
-            if overbooked(rules, engine, call):
+            if not keeps_room(rules, engine, request, call):
                 preempt(rules, engine, call, place)
                 continue
         if end > requests[request, HELD] * size:
@@ -190,8 +187,8 @@ def _victim(rules: Rules, engine: Engine) -> int:
     return worst
 
 
-@lean_jit
-def _displace(rules: Rules, engine: Engine, call: int, cap: int) -> None:
+@rare_jit
+def displace(rules: Rules, engine: Engine, call: int) -> None:
     """Preempt running requests of worse score for the head of the queue, if that makes room for it.
 
     One head a step, and only where tokens are left over for it. Nobody is preempted in vain: those
@@ -199,35 +196,22 @@ def _displace(rules: Rules, engine: Engine, call: int, cap: int) -> None:
     O(running) each.
     """
     requests, counts, running = engine.requests, engine.counts, engine.lists[RUNNING]
-    size = rules.block_size
     request = head(engine)
     if request == NONE or counts[RUNNING] == 0:
         return
+    cap = chunk_cap(rules, counts[RUNNING] + counts[WAITING])
+    limit = engine.standing[request, SCORE] + rules.hysteresis
     budget = rules.token_budget
     for place in range(counts[RUNNING]):
-        row = running[place]
-        budget -= min(requests[row, GOAL] - requests[row, COMPUTED], cap)
-    if budget <= 0 or first_chunk(rules, engine, request, call, cap, budget) > 0:
-        return
-    limit = engine.standing[request, SCORE] + rules.hysteresis
-    goal, seats = requests[request, GOAL], counts[RUNNING]
-    slots = goal if rules.gate else min(goal, requests[request, COMPUTED] + min(cap, budget))
-    blocks = counts[FREE]
-    foreseen = (max(engine.room[request, FORESEEN], goal) + size - 1) // size
-    for place in range(counts[RUNNING]):
         other = running[place]
-        if may_go(rules, engine, other) and engine.standing[other, SCORE] > limit:
-            seats -= 1
-            blocks += requests[other, HELD]
-        else:
-            slots_then = max(engine.room[other, FORESEEN], requests[other, GOAL])
-            foreseen += (slots_then + size - 1) // size
-    needed = (slots + size - 1) // size + (rules.watermark if seats > 0 else 0)
-    if seats == counts[RUNNING] or needed > blocks:
+        budget -= min(requests[other, GOAL] - requests[other, COMPUTED], cap)
+    if budget <= 0:
         return
-    if rules.planned and foreseen > rules.blocks:
-        return
+    enough = False
     while first_chunk(rules, engine, request, call, cap, budget) == 0:
+        if not enough and not _could_make_room(rules, engine, request, limit, min(cap, budget)):
+            return
+        enough = True
         where = worst_of_running(rules, engine)
         other = running[where]
         if not (may_go(rules, engine, other) and engine.standing[other, SCORE] > limit):
@@ -237,6 +221,32 @@ def _displace(rules: Rules, engine: Engine, call: int, cap: int) -> None:
 
 
 @lean_jit
+def _could_make_room(
+    rules: Rules, engine: Engine, request: int, limit: float, tokens: int
+) -> bool:
+    """Whether a waiting request fits if all running ones above a score go that may. O(running)."""
+    requests, counts, running = engine.requests, engine.counts, engine.lists[RUNNING]
+    size = rules.block_size
+    goal = requests[request, GOAL]
+    stay = counts[RUNNING]
+    blocks = counts[FREE]
+    foreseen = (max(engine.room[request, FORESEEN], goal) + size - 1) // size
+    for place in range(counts[RUNNING]):
+        other = running[place]
+        if may_go(rules, engine, other) and engine.standing[other, SCORE] > limit:
+            stay -= 1
+            blocks += requests[other, HELD]
+        else:
+            last = max(engine.room[other, FORESEEN], requests[other, GOAL])
+            foreseen += (last + size - 1) // size
+    slots = goal if rules.gate else min(goal, requests[request, COMPUTED] + tokens)
+    needed = (slots + size - 1) // size + (rules.watermark if stay > 0 else 0)
+    if rules.planned and foreseen > rules.blocks:
+        return False
+    return stay < counts[RUNNING] and needed <= blocks
+
+
+@rare_jit
 def preempt(rules: Rules, engine: Engine, call: int, where: int) -> None:
     """Take a running request's blocks and let it wait; what it has computed is lost."""
     requests, counts, running = engine.requests, engine.counts, engine.lists[RUNNING]

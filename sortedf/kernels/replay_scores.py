@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sortedf.kernels.jit import jit, lean_jit
+from sortedf.kernels.jit import jit, lean_jit, rare_jit
 from sortedf.kernels.replay_state import (
     ARRIVAL,
     CHUNK,
@@ -99,7 +99,7 @@ def may_go(rules: Rules, engine: Engine, request: int) -> bool:
     return True
 
 
-@lean_jit
+@rare_jit
 def worst_of_running(rules: Rules, engine: Engine) -> int:
     """Place in running of the worst score, ties by rank; protected ones if nobody else runs.
 
@@ -123,14 +123,14 @@ def worst_of_running(rules: Rules, engine: Engine) -> int:
     return worst
 
 
-@lean_jit
+@rare_jit
 def let_wait(rules: Rules, engine: Engine, request: int) -> None:
     """Note that a request, not yet enqueued, waits from now on, and with what score."""
     engine.standing[request, SINCE] = engine.dials[NOW]
     engine.standing[request, SCORE] = score(rules, engine, request)
 
 
-@lean_jit
+@rare_jit
 def note_restart(rules: Rules, engine: Engine, request: int) -> None:
     """Forget a request's sampled tokens; a bound on its output becomes their number, if less."""
     requests = engine.requests
@@ -141,7 +141,21 @@ def note_restart(rules: Rules, engine: Engine, request: int) -> None:
     requests[request, GOAL] = requests[request, PROMPT]
 
 
-@lean_jit
+@rare_jit
+def note_latencies(rules: Rules, engine: Engine, end: float) -> bool:
+    """Keep the latencies of those who complete at ``end``; whether gamma is to be learnt anew."""
+    scoring, dials = rules.scoring, engine.dials
+    due = False
+    for place in range(engine.counts[FINISHED]):
+        request = engine.lists[FINISHED, place]
+        ended = np.int64(dials[ENDED])
+        engine.recent[ended % scoring.window] = end - engine.times[request, ARRIVAL]
+        dials[ENDED] += 1
+        due = due or (ended + 1 >= scoring.window and (ended + 1) % scoring.every == 0)
+    return due
+
+
+@rare_jit
 def promote(rules: Rules, engine: Engine) -> None:
     """Promote those who have waited for longer than the patience. O(log n) each."""
     lists, counts, standing = engine.lists, engine.counts, engine.standing
@@ -163,7 +177,7 @@ def promote(rules: Rules, engine: Engine) -> None:
         put(lists[HEAP], lists[PLACE], counts[HEAP] - 1, scores, ranks, request)
 
 
-@lean_jit
+@rare_jit
 def attain(engine: Engine, seconds: FloatArray) -> None:
     """Give each request of the step its share of the time, before the step is computed.
 
@@ -191,7 +205,7 @@ def attain(engine: Engine, seconds: FloatArray) -> None:
         engine.standing[request, ATTAINED] += part + own
 
 
-@lean_jit
+@rare_jit
 def settle(rules: Rules, engine: Engine) -> None:
     """Bring the scores of the step's requests up to date, after it is computed. O(scheduled)."""
     requests, standing = engine.requests, engine.standing
@@ -208,35 +222,6 @@ def settle(rules: Rules, engine: Engine) -> None:
             standing[request, CHANGES] += 1
         standing[request, WORK] = max(standing[request, ATTAINED], standing[request, FLOOR])
         standing[request, SCORE] = score(rules, engine, request)
-
-
-@jit
-def adapt(rules: Rules, engine: Engine, end: float) -> None:
-    """Learn gamma from the latencies of those who have completed at ``end``.
-
-    Of the last ``window`` latencies the tail falls from 5 % to 1 % between P95 and P99; were it
-    exponential beyond, exp(-gamma t), then gamma = ln 5 / (t99 - t95). Smoothed in logarithms,
-    clamped. O(window log window), and O(n) where all scores change.
-    """
-    scoring, recent, dials = rules.scoring, engine.recent, engine.dials
-    due = False
-    for place in range(engine.counts[FINISHED]):
-        request = engine.lists[FINISHED, place]
-        ended = np.int64(dials[ENDED])
-        recent[ended % scoring.window] = end - engine.times[request, ARRIVAL]
-        dials[ENDED] += 1
-        due = due or (ended + 1 >= scoring.window and (ended + 1) % scoring.every == 0)
-    if not due:
-        return
-    latencies = np.sort(recent)
-    n = scoring.window
-    spread = latencies[(99 * n + 99) // 100 - 1] - latencies[(95 * n + 99) // 100 - 1]
-    if spread <= 0:
-        return
-    found, weight = np.log(np.log(5.0) / spread), scoring.smoothing
-    gamma = np.exp((1 - weight) * np.log(dials[GAMMA]) + weight * found)
-    dials[GAMMA] = min(max(gamma, scoring.least_gamma), scoring.most_gamma)
-    rescore_all(rules, engine)
 
 
 @jit

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sortedf.kernels.int_heap import pop, push
-from sortedf.kernels.jit import jit, lean_jit
+from sortedf.kernels.jit import jit, lean_jit, rare_jit
 from sortedf.kernels.standing import (
     DIALS,
     PROMOTED,
@@ -229,18 +229,24 @@ def new_engine(
 @lean_jit
 def enqueue(engine: Engine, request: int) -> None:
     """Let a request wait, in its place of the queue. O(log n)."""
-    lists, counts, standing = engine.lists, engine.counts, engine.standing
-    if len(standing) == 0:
-        push(lists[HEAP], counts[HEAP], engine.requests[request, RANK])
+    counts = engine.counts
+    if len(engine.standing) == 0:
+        push(engine.lists[HEAP], counts[HEAP], engine.requests[request, RANK])
     else:
-        ranks = engine.requests[:, RANK]
-        put(lists[HEAP], lists[PLACE], counts[HEAP], standing[:, SCORE], ranks, request)
-        if standing[request, PROMOTED] == 0:
-            waits = standing[:, SINCE]
-            put(lists[PATIENT], lists[PATIENT_PLACE], counts[PATIENT], waits, ranks, request)
-            counts[PATIENT] += 1
+        _enqueue_by_score(engine, request)
     counts[HEAP] += 1
     counts[WAITING] += 1
+
+
+@rare_jit
+def _enqueue_by_score(engine: Engine, request: int) -> None:
+    lists, counts, standing = engine.lists, engine.counts, engine.standing
+    ranks = engine.requests[:, RANK]
+    put(lists[HEAP], lists[PLACE], counts[HEAP], standing[:, SCORE], ranks, request)
+    if standing[request, PROMOTED] == 0:
+        waits = standing[:, SINCE]
+        put(lists[PATIENT], lists[PATIENT_PLACE], counts[PATIENT], waits, ranks, request)
+        counts[PATIENT] += 1
 
 
 @lean_jit
@@ -265,17 +271,23 @@ def dequeue(engine: Engine, request: int) -> None:
 
 @lean_jit
 def _drop(engine: Engine, request: int) -> None:
-    lists, counts, standing = engine.lists, engine.counts, engine.standing
-    if len(standing) == 0:
-        pop(lists[HEAP], counts[HEAP])
+    counts = engine.counts
+    if len(engine.standing) == 0:
+        pop(engine.lists[HEAP], counts[HEAP])
     else:
-        ranks = engine.requests[:, RANK]
-        take(lists[HEAP], lists[PLACE], counts[HEAP], standing[:, SCORE], ranks, request)
-        if lists[PATIENT_PLACE, request] != NONE:
-            waits = standing[:, SINCE]
-            take(lists[PATIENT], lists[PATIENT_PLACE], counts[PATIENT], waits, ranks, request)
-            counts[PATIENT] -= 1
+        _drop_by_score(engine, request)
     counts[HEAP] -= 1
+
+
+@rare_jit
+def _drop_by_score(engine: Engine, request: int) -> None:
+    lists, counts, standing = engine.lists, engine.counts, engine.standing
+    ranks = engine.requests[:, RANK]
+    take(lists[HEAP], lists[PLACE], counts[HEAP], standing[:, SCORE], ranks, request)
+    if lists[PATIENT_PLACE, request] != NONE:
+        waits = standing[:, SINCE]
+        take(lists[PATIENT], lists[PATIENT_PLACE], counts[PATIENT], waits, ranks, request)
+        counts[PATIENT] -= 1
 
 
 @lean_jit

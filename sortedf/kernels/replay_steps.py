@@ -8,8 +8,8 @@ import numpy as np
 
 from sortedf.kernels.jit import jit, lean_jit
 from sortedf.kernels.replay_pool import mark
-from sortedf.kernels.replay_rules import advance, release, schedule
-from sortedf.kernels.replay_scores import adapt, attain, let_wait, promote, settle
+from sortedf.kernels.replay_rules import advance, displace, release, schedule
+from sortedf.kernels.replay_scores import attain, let_wait, note_latencies, promote, settle
 from sortedf.kernels.replay_state import (
     ABORT,
     ABORTED,
@@ -46,12 +46,12 @@ from sortedf.kernels.replay_state import (
     enqueue,
     take_out,
 )
-from sortedf.kernels.standing import NOW, RANKED
+from sortedf.kernels.standing import NOW, RANKED, RESTARTS
 from sortedf.kernels.step_terms import TERMS, step_seconds
 
 CONTINUES, NEW, RESUMED = 0, 1, 2
 
-PAUSED, ALL_DONE, ENDLESS = 0, 1, 2
+PAUSED, ALL_DONE, ENDLESS, LEARNING = 0, 1, 2, 3
 
 # Progress.numbers.
 CALL = 0  # number of the next call
@@ -59,7 +59,7 @@ RAN = 1  # steps in which anything ran
 LOGGED = 2  # steps of the log
 ENTRIES = 3  # of the log
 EVICTIONS = 4  # of the log
-FRUITLESS = 5  # calls since the last one that sampled a token
+FRUITLESS = 5  # calls since the last one that brought something to stay
 N_LEAVING = 6
 NUMBERS = 7
 
@@ -115,46 +115,6 @@ def new_progress(n: int, clock: float) -> Progress:
 
 
 @jit
-def replay_steps(
-    rules: Rules, engine: Engine, seconds: FloatArray, clock: float, log: Log
-) -> tuple[bool, int, int, int]:
-    """Run the engine until everything has finished, one schedule() call after another.
-
-    Parameters
-    ----------
-    engine
-        Where to start; holds when what happened to each request at the end.
-    seconds
-        Seconds per unit of each term, (TERMS,). A step in which nothing runs takes no time.
-    clock
-        Seconds at which the first call may come.
-    log
-        Filled, if it has room.
-
-    Returns
-    -------
-    done
-        False if the engine never ends: the head of the queue can never fit, or requests of equal
-        seniority preempt each other for ever.
-    steps, entries, victims
-        Sizes of the log: steps (those in which nothing ran, but somebody was preempted, included),
-        entries and victims.
-
-    Notes
-    -----
-    Synchronous: a call at the end of the step before. Asynchronous: call j + 1 comes when step
-    j - 1 has ended, while step j runs, so that a request which finishes keeps its seat and blocks
-    for one more call, and an arrival during step j is seen by call j + 2.
-
-    O(running) a step, O(log n) an event.
-    """
-    progress = new_progress(len(engine.requests), clock)
-    state = run_steps(rules, engine, seconds, log, progress, np.inf)
-    numbers = progress.numbers
-    return state == ALL_DONE, numbers[LOGGED], numbers[ENTRIES], numbers[EVICTIONS]
-
-
-@jit
 def run_steps(
     rules: Rules,
     engine: Engine,
@@ -163,9 +123,36 @@ def run_steps(
     progress: Progress,
     pause: float,
 ) -> int:
-    """Go on with a replay until it is ALL_DONE, or ENDLESS, or PAUSED.
+    """Run the engine until everything has finished, one schedule() call after another.
 
-    It pauses before the first call at ``pause`` or later. At a pause the engine has been given what has arrived by then. See :func:`replay_steps`.
+    Parameters
+    ----------
+    engine
+        Where to start; holds when what happened to each request at the end.
+    seconds
+        Seconds per unit of each term, (TERMS,). A step in which nothing runs takes no time.
+    log
+        Filled, if it has room.
+    progress
+        Where the replay stands; at the end it holds the sizes of the log: steps (those in which
+        nothing ran, but somebody was preempted, included), entries and victims.
+    pause
+        Seconds; inf for never.
+
+    Returns
+    -------
+    int
+        ALL_DONE. ENDLESS if the engine never ends: the head of the queue can never fit, or requests
+        preempt each other for ever. PAUSED before the first call at ``pause`` or later, what has
+        arrived by then waiting. LEARNING after a step whose completions give a new gamma.
+
+    Notes
+    -----
+    Synchronous: a call at the end of the step before. Asynchronous: call j + 1 comes when step
+    j - 1 has ended, while step j runs, so that a request which finishes keeps its seat and blocks
+    for one more call, and an arrival during step j is seen by call j + 2.
+
+    O(running) a step, O(log n) an event.
     """
     counts = engine.counts
     logged = len(log.begin) > 0
@@ -179,7 +166,7 @@ def run_steps(
     # A token once sampled is kept: only a circle goes on for longer than to compute all, without.
     patience = 2 * np.sum(engine.requests[:, LAST]) + 1000
     state = PAUSED
-    while True:
+    while state == PAUSED:
         let_arrive(rules, engine, clock)
         carry_out_aborts(rules, engine, clock)
         if counts[RUNNING] + counts[WAITING] == 0:
@@ -192,9 +179,12 @@ def run_steps(
         if clock >= pause:
             break
 
+        counts[VICTIMS], counts[MOVED] = 0, 0
         if by_score:
             engine.dials[NOW] = clock
             promote(rules, engine)
+            if rules.displaces:
+                displace(rules, engine, call)
         schedule(rules, engine, call)
         scheduled, preempted = counts[SCHEDULED], counts[VICTIMS]
         if scheduled > 0:
@@ -210,15 +200,17 @@ def run_steps(
         note_tokens(engine, ran, end)
         if by_score:
             settle(rules, engine)
-            if rules.scoring.window > 0:
-                adapt(rules, engine, end)
+            if rules.scoring.window > 0 and note_latencies(rules, engine, end):
+                state = LEARNING
         if scheduled + preempted > 0:
             if logged:
                 log.begin[steps], log.end[steps], log.work[steps] = begin, end, work
             steps += 1
             entries += scheduled
             victims += preempted
-        fruitless = 0 if counts[TOKENS] > 0 else fruitless + 1
+        # Those who restart lose sampled tokens, but not their last.
+        fruits = counts[FINISHED] if rules.keeps == RESTARTS else counts[TOKENS]
+        fruitless = 0 if fruits > 0 else fruitless + 1
         if scheduled + preempted + n_leaving == 0 or fruitless > patience:
             state = ENDLESS
             break

@@ -7,7 +7,7 @@ import numpy as np
 from sortedf.errors import OptionError
 from sortedf.kernels.replay_scores import reorder
 from sortedf.kernels.replay_state import ARRIVED, GOAL, GONE, HEAP, PROMPT, Engine, Rules
-from sortedf.kernels.replay_steps import ALL_DONE, PAUSED, Log, new_progress, run_steps
+from sortedf.kernels.replay_steps import ALL_DONE, PAUSED, Log, Progress, run_steps
 from sortedf.kernels.standing import BASE, SCORE
 from sortedf.model import Instance
 from sortedf.serving.policy import Given, IntArray, Replanning
@@ -29,33 +29,30 @@ _UNPLANNED = 1e9  # added to the arrival of who has come since the last plan: be
 
 
 def run_with_plans(
-    rules: Rules, engine: Engine, given: Given, replanning: Replanning, log: Log
+    rules: Rules,
+    engine: Engine,
+    given: Given,
+    replanning: Replanning,
+    log: Log,
+    progress: Progress,
 ) -> bool:
     """Run the engine, with a new plan as soon as there may be one; False if it never ends."""
     if replanning.select not in SELECTORS:
         raise OptionError(
             f"select is {replanning.select!r}; it must be one of {', '.join(SELECTORS)}"
         )
-    seconds = given.step_time.seconds
-    start = float(given.workload.arrivals[0])
-    engine.standing[:, BASE] = _UNPLANNED + given.workload.arrivals
-    progress = new_progress(len(engine.requests), start)
-    pause, planned = start, 0
-    state = PAUSED
+    arrivals = given.workload.arrivals
+    engine.standing[:, BASE] = _UNPLANNED + arrivals
+    pause, planned, state = float(arrivals[0]), 0, PAUSED
     while state == PAUSED:
-        state = run_steps(rules, engine, seconds, log, progress, pause)
-        now = float(progress.moments[0])
-        # Nobody has come: what was planned stands, also after an eviction.
+        state = run_steps(rules, engine, given.step_time.seconds, log, progress, pause)
+        # Where nobody has come, what was planned stands, also after an eviction.
         if engine.counts[ARRIVED] > planned:
             planned = int(engine.counts[ARRIVED])
             plan_anew(engine, given, replanning)
-            pause = now + replanning.period
-        else:
-            pause = np.nextafter(now, np.inf)
-            if planned == len(given.workload):
-                pause = np.inf
-            else:
-                pause = max(pause, float(given.workload.arrivals[planned]))
+        pause = np.inf
+        if planned < len(arrivals):
+            pause = max(float(progress.moments[0]) + replanning.period, float(arrivals[planned]))
     return state == ALL_DONE
 
 

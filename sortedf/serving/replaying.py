@@ -9,7 +9,7 @@ from sortedf.engine.settings import EngineSettings, Policy
 from sortedf.engine.step_time import StepTimeModel
 from sortedf.errors import OptionError, SortedfError
 from sortedf.kernels.replay_state import Engine
-from sortedf.kernels.replay_steps import new_log
+from sortedf.kernels.replay_steps import ALL_DONE, LEARNING, Log, Progress, run_steps
 from sortedf.kernels.standing import (
     BASE,
     FLOOR,
@@ -20,9 +20,10 @@ from sortedf.kernels.standing import (
     THRESHOLD,
     WORK,
 )
+from sortedf.serving.gamma import learn_gamma
 from sortedf.serving.horizon import run_with_plans
 from sortedf.serving.knowledge import Knowledge
-from sortedf.serving.policy import Given, OnlinePolicy
+from sortedf.serving.policy import FloatArray, Given, OnlinePolicy
 from sortedf.serving.side import EngineSide, Eviction, Victim
 from sortedf.serving.workloads import Workload
 
@@ -90,15 +91,21 @@ class PolicyReplay(Replay):
         if self.policy.is_static:
             jumps = self.policy.side.eviction == Eviction.RECOMPUTE
             return self.run(self.given.step_time, by=None if jumps else Driver.STEPS)
-        if self.policy.replanning is None:
-            return self.run(self.given.step_time, by=Driver.STEPS)
-        engine = self._engine()
-        done = run_with_plans(
-            self._rules, engine, self.given, self.policy.replanning, new_log(0, 0, 0)
-        )
+        return self.run(self.given.step_time, by=Driver.STEPS)
+
+    def _go_on(self, engine: Engine, seconds: FloatArray, log: Log, progress: Progress) -> None:
+        rules, replanning = self._rules, self.policy.replanning
+        if replanning is not None:
+            done = run_with_plans(rules, engine, self.given, replanning, log, progress)
+        else:
+            state = LEARNING
+            while state == LEARNING:
+                state = run_steps(rules, engine, seconds, log, progress, np.inf)
+                if state == LEARNING:
+                    learn_gamma(rules, engine)
+            done = state == ALL_DONE
         if not done:
-            raise SortedfError("the engine never ends: requests evict each other")
-        return self._replayed(engine, None)
+            raise SortedfError("the engine never ends: requests evict each other for ever")
 
     def _engine(self) -> Engine:
         engine = super()._engine()
