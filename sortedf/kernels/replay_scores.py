@@ -213,15 +213,18 @@ def settle(rules: Rules, engine: Engine) -> None:
     for place in range(engine.counts[SCHEDULED]):
         request = engine.lists[SCHEDULED, place]
         generated = float(requests[request, GOAL] - requests[request, PROMPT])
-        if standing[request, PROMOTED] > 0 and generated >= standing[request, QUOTA]:
-            standing[request, PROMOTED] = 0
-        if guard > 0:
-            if generated < standing[request, THRESHOLD]:
-                continue
+        moves = guard == 0
+        if guard > 0 and generated >= standing[request, THRESHOLD]:
             standing[request, THRESHOLD] *= 2
             standing[request, CHANGES] += 1
-        standing[request, WORK] = max(standing[request, ATTAINED], standing[request, FLOOR])
-        standing[request, SCORE] = score(rules, engine, request)
+            moves = True
+        if moves:
+            standing[request, WORK] = max(standing[request, ATTAINED], standing[request, FLOOR])
+        if standing[request, PROMOTED] > 0 and generated >= standing[request, QUOTA]:
+            standing[request, PROMOTED] = 0
+            moves = True
+        if moves:
+            standing[request, SCORE] = score(rules, engine, request)
 
 
 @jit

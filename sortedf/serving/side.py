@@ -77,6 +77,8 @@ class EngineSide:
                 raise OptionError(
                     f"{name} is {value!r}; it must be one of {', '.join(kind)}"
                 ) from None
+        if self.displaces and self.victim == Victim.LEAST:
+            raise OptionError("who is least first of all victims cannot be displaced for its score")
         for name in ("hysteresis", "swap_seconds"):
             if not 0 <= getattr(self, name) < float("inf"):
                 raise OptionError(f"{name} is {getattr(self, name)!r}; it must be at least 0")

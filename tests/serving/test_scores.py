@@ -60,11 +60,12 @@ def drawn(rng: random.Random) -> tuple[NaiveServing, PolicyReplay]:
         base = [float(arrival) for arrival in arrivals]
     floor = [float(rng.choice([1, 100, s * 50])) for s in prompts]
     predicted = [guard or rng.choice([o, rng.randint(1, 30)]) for o in outputs]
+    displaces = rng.random() < 0.6
     side = EngineSide(
         eviction=rng.choice(["recompute", "recompute", "swap", "restart"]),
-        displaces=rng.random() < 0.6,
+        displaces=displaces,
         hysteresis=rng.choice([0.0, 3.0, 500.0]),
-        victim=rng.choice(["worst", "worst", "least"]),
+        victim="worst" if displaces else rng.choice(["worst", "least"]),
         watermark=rng.choice([0.0, 0.1]),
         future=future,
         swap_seconds=rng.choice([0.0, 2.0]),
