@@ -1,13 +1,28 @@
-"""gamma-Ada: the boost's gamma from the tail of the latencies of late."""
+"""gamma-Boost in numpy, and gamma-Ada: its gamma from the tail of the latencies of late."""
 
 from __future__ import annotations
+
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from sortedf.kernels.replay_scores import rescore_all
 from sortedf.kernels.replay_state import Engine, Rules
-from sortedf.kernels.standing import GAMMA
+from sortedf.kernels.standing import GAMMA, LEAST_WORK
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+
+
+def boosted_arrivals(arrivals: FloatArray, work: FloatArray, gamma: float) -> FloatArray:
+    """Scores a - b_gamma(w), shape (n,); as :func:`sortedf.kernels.standing.boosted` has them."""
+    least = np.maximum(work, LEAST_WORK)
+    if gamma == 0:
+        return least
+    if gamma == np.inf:
+        return arrivals
+    scores: FloatArray = arrivals + np.log(-np.expm1(-gamma * least)) / gamma
+    return scores
 
 
 def tail_slope(latencies: npt.ArrayLike) -> float:

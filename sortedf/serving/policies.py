@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from sortedf.errors import OptionError
-from sortedf.kernels.standing import BOOST, BOUND, FIXED, RANKED, REMAINING, Scoring, boosted
+from sortedf.kernels.standing import BOOST, BOUND, FIXED, RANKED, REMAINING, Scoring
 from sortedf.orders.one_bit import Proxies
+from sortedf.serving.gamma import boosted_arrivals
 from sortedf.serving.knowledge import Knowledge, one_bit
 from sortedf.serving.policy import (
     FloatArray,
@@ -237,8 +238,7 @@ def boost_volume(*, gamma: float = 0.1) -> OnlinePolicy:
     """
 
     def key(given: Given) -> FloatArray:
-        pairs = zip(given.workload.arrivals.tolist(), given.volume_seconds.tolist(), strict=True)
-        return np.array([boosted(arrival, work, gamma) for arrival, work in pairs])
+        return boosted_arrivals(given.workload.arrivals, given.volume_seconds, gamma)
 
     side = EngineSide(watermark=WATERMARK)
     return OnlinePolicy(name="boost-volume", side=side, key=key, parameters={"gamma": gamma})

@@ -43,7 +43,15 @@ class PolicyReplay(Replay):
         The engine.
     known
         Of output lengths.
+
+    Attributes
+    ----------
+    standing
+        After a replay by scores that change: what they came from, shape (n, STANDINGS), columns as
+        in :mod:`sortedf.kernels.standing`.
     """
+
+    standing: FloatArray
 
     def __init__(
         self,
@@ -106,6 +114,7 @@ class PolicyReplay(Replay):
             done = state == ALL_DONE
         if not done:
             raise SortedfError("the engine never ends: requests evict each other for ever")
+        self.standing = engine.standing
 
     def _engine(self) -> Engine:
         engine = super()._engine()

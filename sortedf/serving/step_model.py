@@ -14,9 +14,8 @@ import numpy as np
 from sortedf.engine.settings import EngineSettings
 from sortedf.engine.step_time import StepTimeModel
 from sortedf.errors import OptionError
-from sortedf.model import Instance
 from sortedf.serving.knowledge import Knowledge
-from sortedf.serving.policy import Given, OnlinePolicy
+from sortedf.serving.policy import Given, IntArray, OnlinePolicy
 from sortedf.serving.replaying import PolicyReplay
 from sortedf.serving.served import Served
 from sortedf.serving.side import Eviction
@@ -108,14 +107,9 @@ def _is_list_schedule(policy: OnlinePolicy, given: Given) -> bool:
     )
 
 
-def _busy_steps(starts: np.ndarray, outputs: np.ndarray) -> int:
+def _busy_steps(starts: IntArray, outputs: IntArray) -> int:
     """Count the steps in which anything runs."""
     order = np.argsort(starts)
     begin, end = starts[order], np.maximum.accumulate((starts + outputs)[order])
     before = np.concatenate([[begin[0]], end[:-1]])
     return int((end - np.maximum(begin, before)).sum())
-
-
-__all__ = ["STEP", "in_steps"]
-
-_ = Instance

@@ -15,6 +15,7 @@ from sortedf.engine import EngineSettings, StepTimeModel
 from sortedf.errors import SortedfError
 from sortedf.kernels import standing
 from sortedf.kernels.standing import Scoring
+from sortedf.serving.gamma import boosted_arrivals
 from sortedf.serving.knowledge import Knowledge
 from sortedf.serving.policy import OnlinePolicy
 from sortedf.serving.replaying import PolicyReplay
@@ -169,8 +170,8 @@ def test_random_workloads() -> None:
 @pytest.mark.parametrize("gamma", [0.0, 1e-3, 0.5, 30.0, np.inf])
 def test_boost_is_the_papers_formula(gamma: float) -> None:
     """a - (1 / gamma) ln(1 / (1 - exp(-gamma w))), and its limits; falls from old to new work."""
-    work = [1e-6, 0.01, 1.0, 7.0, 300.0]
-    scores = [standing.boosted(5.0, w, gamma) for w in work]
+    work = np.array([1e-6, 0.01, 1.0, 7.0, 300.0])
+    scores = boosted_arrivals(np.full(5, 5.0), work, gamma).tolist()
     assert scores == pytest.approx([boosted(5.0, w, gamma) for w in work], rel=1e-12)
     assert scores == sorted(scores)
     if gamma == 0.5:
