@@ -15,7 +15,7 @@ from sortedf.kernels.replay_room import (
     reserve,
     unreserve,
 )
-from sortedf.kernels.replay_scores import let_wait, may_go, note_restart, worst_of_running
+from sortedf.kernels.replay_scores import leaves, let_wait, may_go, note_restart, worst_of_running
 from sortedf.kernels.replay_state import (
     CHUNK,
     COMPUTED,
@@ -119,12 +119,11 @@ def _continue_running(rules: Rules, engine: Engine, call: int, cap: int) -> int:
             place += 1
             continue
         end = requests[request, COMPUTED] + tokens
-        guarded = rules.planned and rules.scoring.guard > 0
-        if guarded and end > engine.room[request, FORESEEN]:
-            # At its threshold: on to the next one only with room kept until then.
-            if not keeps_room(rules, engine, request, call):
-                preempt(rules, engine, call, place)
-                continue
+        at_threshold = rules.scoring.guard > 0 and end > engine.room[request, FORESEEN]
+        if at_threshold and rules.planned and not keeps_room(rules, engine, request, call):
+            # On to the next one only with room kept until then.
+            preempt(rules, engine, call, place)
+            continue
         if end > requests[request, HELD] * size:
             more = (end + size - 1) // size - requests[request, HELD]
             preempted = False
@@ -178,7 +177,7 @@ def _victim(rules: Rules, engine: Engine) -> int:
     if not rules.by_priority:
         return last
     if rules.scoring.kind != RANKED:
-        return worst_of_running(rules, engine)
+        return worst_of_running(rules, engine, False)
     requests, running = engine.requests, engine.lists[RUNNING]
     worst = 0
     for place in range(1, last + 1):
@@ -212,18 +211,16 @@ def displace(rules: Rules, engine: Engine, call: int) -> None:
         if not enough and not _could_make_room(rules, engine, request, limit, min(cap, budget)):
             return
         enough = True
-        where = worst_of_running(rules, engine)
+        where = worst_of_running(rules, engine, True)
         other = running[where]
-        if not (may_go(rules, engine, other) and engine.standing[other, SCORE] > limit):
+        if not _may_be_displaced(rules, engine, other, limit):
             return
         budget += min(requests[other, GOAL] - requests[other, COMPUTED], cap)
         preempt(rules, engine, call, where)
 
 
 @lean_jit
-def _could_make_room(
-    rules: Rules, engine: Engine, request: int, limit: float, tokens: int
-) -> bool:
+def _could_make_room(rules: Rules, engine: Engine, request: int, limit: float, tokens: int) -> bool:
     """Whether a waiting request fits if all running ones above a score go that may. O(running)."""
     requests, counts, running = engine.requests, engine.counts, engine.lists[RUNNING]
     size = rules.block_size
@@ -233,7 +230,7 @@ def _could_make_room(
     foreseen = (max(engine.room[request, FORESEEN], goal) + size - 1) // size
     for place in range(counts[RUNNING]):
         other = running[place]
-        if may_go(rules, engine, other) and engine.standing[other, SCORE] > limit:
+        if _may_be_displaced(rules, engine, other, limit):
             stay -= 1
             blocks += requests[other, HELD]
         else:
@@ -244,6 +241,13 @@ def _could_make_room(
     if rules.planned and foreseen > rules.blocks:
         return False
     return stay < counts[RUNNING] and needed <= blocks
+
+
+@lean_jit
+def _may_be_displaced(rules: Rules, engine: Engine, request: int, limit: float) -> bool:
+    if engine.standing[request, SCORE] <= limit or leaves(engine, request):
+        return False
+    return may_go(rules, engine, request)
 
 
 @rare_jit

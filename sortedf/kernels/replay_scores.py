@@ -78,17 +78,21 @@ def score(rules: Rules, engine: Engine, request: int) -> float:
     goal = requests[request, GOAL]
     generated = float(goal - requests[request, PROMPT])
     if kind == BOUND:
-        return max(base, generated)
+        return max(base, generated + 1)
     uncached = float(goal - requests[request, COMPUTED])
     return max(base - generated, 0.0) + rules.scoring.weight * uncached
+
+
+@lean_jit
+def leaves(engine: Engine, request: int) -> bool:
+    """Whether a running request has its last token, and gives its blocks back anyway. O(1)."""
+    return engine.requests[request, COMPUTED] == engine.requests[request, LAST]
 
 
 @lean_jit
 def may_go(rules: Rules, engine: Engine, request: int) -> bool:
     """Whether a running request is not protected from eviction. O(1)."""
     requests, standing = engine.requests, engine.standing
-    if requests[request, COMPUTED] == requests[request, LAST]:  # about to leave
-        return False
     if standing[request, PROMOTED] > 0:
         return False
     generated = float(requests[request, GOAL] - requests[request, PROMPT])
@@ -100,19 +104,21 @@ def may_go(rules: Rules, engine: Engine, request: int) -> bool:
 
 
 @rare_jit
-def worst_of_running(rules: Rules, engine: Engine) -> int:
+def worst_of_running(rules: Rules, engine: Engine, staying: bool) -> int:
     """Place in running of the worst score, ties by rank; protected ones if nobody else runs.
 
-    Where the least score goes first, that of the least one. O(running).
+    Where the least score goes first, that of the least one. With ``staying`` those who leave are
+    protected too. O(running).
     """
     standing, running = engine.standing, engine.lists[RUNNING]
-    worst, open_to = 0, may_go(rules, engine, running[0])
-    for place in range(1, engine.counts[RUNNING]):
-        here, there = running[place], running[worst]
-        may = may_go(rules, engine, here)
+    worst, open_to = NONE, False
+    for place in range(engine.counts[RUNNING]):
+        here, there = running[place], running[max(worst, 0)]
+        may = may_go(rules, engine, here) and not (staying and leaves(engine, here))
+        if worst == NONE or (may and not open_to):
+            worst, open_to = place, may
+            continue
         if may != open_to:
-            if may:
-                worst, open_to = place, True
             continue
         more = standing[here, SCORE] - standing[there, SCORE]
         if rules.least_first:
@@ -151,7 +157,8 @@ def note_latencies(rules: Rules, engine: Engine, end: float) -> bool:
         ended = np.int64(dials[ENDED])
         engine.recent[ended % scoring.window] = end - engine.times[request, ARRIVAL]
         dials[ENDED] += 1
-        due = due or (ended + 1 >= scoring.window and (ended + 1) % scoring.every == 0)
+        if ended + 1 >= scoring.window and (ended + 1) % scoring.every == 0:
+            due = True
     return due
 
 
@@ -244,6 +251,3 @@ def reorder(engine: Engine) -> None:
     waiting = lists[HEAP, : counts[HEAP]].copy()
     for size in range(len(waiting)):
         put(lists[HEAP], lists[PLACE], size, scores, ranks, waiting[size])
-
-
-assert NONE == -1

@@ -72,9 +72,9 @@ def modulated(
         reached.append(reached[-1] + lasts * rates[-1])
         high = not high
     period = np.searchsorted(reached, marks, side="left") - 1
-    arrivals: FloatArray = np.array(ends)[period] + (
-        marks - np.array(reached)[period]
-    ) / np.array(rates)[period]
+    arrivals: FloatArray = (
+        np.array(ends)[period] + (marks - np.array(reached)[period]) / np.array(rates)[period]
+    )
     return arrivals
 
 

@@ -19,7 +19,7 @@ MEASURES = ("ttft", "ttlt", "tbt", "seconds_per_token")
 
 
 def measured(served: Served) -> dict[str, FloatArray]:
-    """Times of each request that completed, in seconds, shape (completed,).
+    """Give the times of each request that completed, in seconds, shape (completed,).
 
     ``ttft`` arrival to first token; ``ttlt`` arrival to last token; ``tbt`` the mean time between
     its tokens, of requests with two or more; ``seconds_per_token`` ttlt over output tokens.
@@ -66,9 +66,7 @@ def figures(served: Served) -> dict[str, float]:
     return result
 
 
-def attainment(
-    served: Served, targets: npt.ArrayLike, measure: str = "ttft"
-) -> FloatArray:
+def attainment(served: Served, targets: npt.ArrayLike, measure: str = "ttft") -> FloatArray:
     """Share of all requests within each target (seconds), shape of ``targets``: the SLO curve."""
     if measure not in MEASURES:
         raise OptionError(f"no measure is called {measure!r}; there are {', '.join(MEASURES)}")
@@ -134,9 +132,7 @@ def interval(values: Sequence[float] | FloatArray, confidence: float = 0.95) -> 
     return Interval(mean, mean - half, mean + half)
 
 
-def intervals(
-    runs: Sequence[Mapping[str, float]], confidence: float = 0.95
-) -> dict[str, Interval]:
+def intervals(runs: Sequence[Mapping[str, float]], confidence: float = 0.95) -> dict[str, Interval]:
     """Intervals of every figure that all runs (one a seed) have."""
     names = [name for name in runs[0] if all(name in run for run in runs)]
     return {name: interval([run[name] for run in runs], confidence) for name in names}

@@ -161,7 +161,7 @@ def _boost(
         floor=_prefill,
         gamma=gamma,
         scoring=Scoring(kind=BOOST, **scoring),
-        parameters={"gamma": gamma} | parameters,
+        parameters={"gamma": gamma, **parameters},
     )
 
 
@@ -330,7 +330,9 @@ def policy(name: str, **options: Any) -> OnlinePolicy:
     if name not in POLICIES:
         raise OptionError(f"no policy is called {name!r}; there are {', '.join(POLICIES)}")
     make = POLICIES[name]
-    own = {key: value for key, value in options.items() if key in inspect.signature(make).parameters}
+    own = {
+        key: value for key, value in options.items() if key in inspect.signature(make).parameters
+    }
     changes = {key: value for key, value in options.items() if key not in own}
     if unknown := changes.keys() - _SIDE:
         raise OptionError(

@@ -84,7 +84,7 @@ class EngineSide:
                 raise OptionError(f"{name} is {getattr(self, name)!r}; it must be at least 0")
 
     def __str__(self) -> str:
-        evicted = self.eviction.value
+        evicted = str(self.eviction)
         if self.swap_seconds:
             evicted += f" at {self.swap_seconds:g} s a token"
         waiting = "waiting evicts nobody"
@@ -94,7 +94,7 @@ class EngineSide:
         if self.lookahead > 1:
             future += f", lookahead {self.lookahead}"
         return (
-            f"{evicted}; {waiting}; victim {self.victim.value}; "
+            f"{evicted}; {waiting}; victim {self.victim}; "
             f"watermark {100 * self.watermark:g} %; {future}"
         )
 

@@ -8,18 +8,21 @@ check, where a prompt is one token longer: the engine stores no last token.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from sortedf.engine.settings import EngineSettings
 from sortedf.engine.step_time import StepTimeModel
 from sortedf.errors import OptionError
+from sortedf.kernels.standing import BOUND
 from sortedf.serving.knowledge import Knowledge
 from sortedf.serving.policy import Given, IntArray, OnlinePolicy
 from sortedf.serving.replaying import PolicyReplay
 from sortedf.serving.served import Served
 from sortedf.serving.side import Eviction
 from sortedf.serving.workloads import Workload
+from sortedf.solvers.a_min import plan_with_bounds
 from sortedf.solvers.in_order import schedule_in_order
 
 STEP = StepTimeModel(fixed=1.0, source="the model of the theory")
@@ -29,8 +32,9 @@ def in_steps(workload: Workload, policy: OnlinePolicy, known: Knowledge) -> Serv
     """Serve a workload whose arrivals are whole steps; times are in steps.
 
     Admission always looks at every later step. Where scores never change and outputs are known
-    exactly, that is list scheduling with releases, by its kernel; otherwise the engine's, step by
-    step, in which an evicted request takes one step for all that it computes again.
+    exactly, that is list scheduling with releases, by its kernel; A_min is the planner on bounds;
+    otherwise it is the engine's, step by step, in which an evicted request takes one step for all
+    that it computes again.
 
     Raises
     ------
@@ -44,7 +48,7 @@ def in_steps(workload: Workload, policy: OnlinePolicy, known: Knowledge) -> Serv
     policy = replace(policy, side=side)
     longer, settings = _as_engine(workload)
     prepared = PolicyReplay(longer, policy, settings, STEP, known)
-    common = {
+    common: dict[str, Any] = {
         "workload": workload,
         "policy": policy.name,
         "parameters": policy.parameters,
@@ -67,8 +71,10 @@ def in_steps(workload: Workload, policy: OnlinePolicy, known: Knowledge) -> Serv
             completion=starts + instance.output_tokens,
             preemptions=nothing,
             recomputed=nothing,
-            steps=int(_busy_steps(schedule.starts, instance.output_tokens)),
+            steps=_busy_steps(schedule.starts, instance.output_tokens),
         )
+    if policy.scoring.kind == BOUND:
+        return Served(**common, **_restarting(workload, prepared.given.known))
     found = prepared.serve()
     return Served(
         **common,
@@ -79,6 +85,28 @@ def in_steps(workload: Workload, policy: OnlinePolicy, known: Knowledge) -> Serv
         recomputed=found.recomputed,
         steps=found.steps,
     )
+
+
+def _restarting(workload: Workload, known: Knowledge) -> dict[str, Any]:
+    """Give what A_min does, as the planner on bounds has it: [4] admits also after an eviction."""
+    instance = workload.instance.replace(release=workload.arrivals.astype(np.int64))
+    plan = plan_with_bounds(instance, *known.bounds())
+    starts, outputs = plan.schedule.starts, instance.output_tokens
+    request, began, ended = plan.evicted.T
+    admitted = starts.copy()
+    np.minimum.at(admitted, request, began)
+    lost = np.zeros(len(instance), np.int64)
+    np.add.at(lost, request, ended - began)
+    all_starts, runs = np.concatenate([starts, began]), np.concatenate([outputs, ended - began])
+    return {
+        "admitted": admitted.astype(np.float64),
+        # What has been streamed is not taken back.
+        "first_token": admitted + 1.0,
+        "completion": (starts + outputs).astype(np.float64),
+        "preemptions": plan.evictions,
+        "recomputed": lost,
+        "steps": _busy_steps(all_starts, runs),
+    }
 
 
 def _as_engine(workload: Workload) -> tuple[Workload, EngineSettings]:

@@ -64,7 +64,7 @@ class Workload:
 
 
 def reasoning(n: int, *, seed: int = 0, kv_tokens: int) -> Instance:
-    """Requests with long answers: log-normal outputs up to 12,000 tokens, short prompts.
+    """Draw requests with long answers: log-normal outputs up to 12,000 tokens, short prompts.
 
     Outputs of median 700 tokens and sigma 1, prompts log-normal of median 100 and sigma 1, at most
     4,096; independent. Derived for this project, to look like a reasoning model's work.
@@ -113,10 +113,8 @@ def of_trace(path: str | Path, rate: float | None = None, *, kv_tokens: int) -> 
     return workload if rate is None else workload.arriving(stretched(times, rate))
 
 
-def saturated_rate(
-    instance: Instance, settings: EngineSettings, step_time: StepTimeModel
-) -> float:
-    """Requests a second that first come completes while a long backlog waits.
+def saturated_rate(instance: Instance, settings: EngineSettings, step_time: StepTimeModel) -> float:
+    """Count the requests a second that first come completes while a long backlog waits.
 
     The instance is the backlog, all there at the start. Counted from a tenth to nine tenths of
     them, where the engine is neither filling nor draining.

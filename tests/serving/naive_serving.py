@@ -147,13 +147,13 @@ class NaiveServing:
         elif self.kind == "remaining":
             value = max(job.base - job.generated, 0) + self.weight * (job.known - job.computed)
         elif self.kind == "bound":
-            value = max(job.base, job.generated)
+            value = max(job.base, job.generated + 1)
         else:
             value = job.base
         return value, self.order[job.index]
 
     def protected(self, job: Job) -> bool:
-        if job.over or job.promoted:
+        if job.promoted:
             return True
         if self.guard:
             return not (job.generated >= self.guard and 2 * job.generated == job.threshold)
@@ -213,7 +213,7 @@ class NaiveServing:
         open_to = [
             job
             for job in self.running
-            if not self.protected(job) and self.score(job)[0] > limit
+            if not (job.over or self.protected(job)) and self.score(job)[0] > limit
         ]
         stay = [job for job in self.running if job not in open_to]
         blocks = self.free + sum(job.blocks for job in open_to)
