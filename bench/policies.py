@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,14 @@ from rich.table import Table
 
 from sortedf.engine import EngineSettings, StepTimeModel, published
 from sortedf.errors import SortedfError
+from sortedf.model import Instance
 from sortedf.serving.arrivals import burst, poisson
-from sortedf.serving.metrics import figures, interval, ratio_interval
+from sortedf.serving.front import simulate
+from sortedf.serving.knowledge import Knowledge, exact, interval, noisy, one_bit
+from sortedf.serving.metrics import figures, ratio_interval
+from sortedf.serving.metrics import interval as interval_over_seeds
+from sortedf.serving.online_policy import OnlinePolicy
 from sortedf.serving.policies import policy
-from sortedf.serving.policy import OnlinePolicy
-from sortedf.serving.simulate import simulate
 from sortedf.serving.workloads import LENGTHS, Workload, of_trace, saturated_rate
 
 MODEL = "qwen3-8b-h100"
@@ -40,10 +43,11 @@ REQUESTS = {"azure": 19_366, "mix": 8_000, "reasoning": 4_000, "pareto": 6_000}
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of the table."""
+    """A line of the table; ``known`` makes what is known of a workload's lengths, by its seed."""
 
     label: str
     policy: OnlinePolicy
+    known: Callable[[Instance, int], Knowledge] = lambda instance, seed: exact(instance)
 
 
 def entries() -> list[Entry]:
@@ -75,7 +79,26 @@ def entries() -> list[Entry]:
         ("uniboost", "uniboost", {}),
         ("boost-volume", "boost-volume", {}),
     ]
-    return [Entry(label, policy(name, **options)) for label, name, options in named]
+    exactly = [Entry(label, policy(name, **options)) for label, name, options in named]
+    less = [
+        Entry(f"{name}, {title}", policy(name), known)
+        for name in ("svf", "srpt-repaired", "boost-volume")
+        for title, known in (("noise 0.7", _noise), ("one bit", _bit))
+    ]
+    bounded = [Entry(f"{name}, bounds", policy(name), _bounds) for name in ("a-min", "a-max")]
+    return exactly + less + bounded
+
+
+def _noise(instance: Instance, seed: int) -> Knowledge:
+    return noisy(instance, 0.7, seed=seed)
+
+
+def _bit(instance: Instance, seed: int) -> Knowledge:
+    return one_bit(instance)
+
+
+def _bounds(instance: Instance, seed: int) -> Knowledge:
+    return interval(instance, 0.7, seed=seed)
 
 
 def workloads(
@@ -86,7 +109,7 @@ def workloads(
     for seed in range(seeds):
         if kind == "azure":
             whole = of_trace(traces / "azure_2023_conversation.csv", kv_tokens=budget)
-            first = Workload(whole.instance.select(slice(count)), whole.arrivals[:count])
+            first = Workload(whole.instance.select(np.arange(count)), whole.arrivals[:count])
         else:
             instance = LENGTHS[kind](count, seed=seed, kv_tokens=budget)
             first = Workload(instance, burst(count))
@@ -104,7 +127,18 @@ def runs(
 ) -> list[dict[str, float]] | None:
     """Serve each workload; None if one never ends."""
     try:
-        return [figures(simulate(workload, entry.policy, engine, model)) for workload in drawn]
+        return [
+            figures(
+                simulate(
+                    workload,
+                    entry.policy,
+                    engine,
+                    model,
+                    known=entry.known(workload.instance, seed),
+                )
+            )
+            for seed, workload in enumerate(drawn)
+        ]
     except SortedfError:
         return None
 
@@ -141,7 +175,7 @@ def table_of(
             f"{100 * mean('recomputed_share'):.1f} %",
             f"{mean('throughput'):,.0f}",
             f"{taken:.2f}",
-            f"{interval([run['p99_ttlt'] for run in results]).half_width:.2f}",
+            f"{interval_over_seeds([run['p99_ttlt'] for run in results]).half_width:.2f}",
         )
     return table, found
 

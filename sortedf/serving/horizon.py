@@ -10,7 +10,7 @@ from sortedf.kernels.replay_state import ARRIVED, GOAL, GONE, HEAP, PROMPT, Engi
 from sortedf.kernels.replay_steps import ALL_DONE, PAUSED, Log, Progress, run_steps
 from sortedf.kernels.standing import BASE, SCORE
 from sortedf.model import Instance
-from sortedf.serving.policy import Given, IntArray, Replanning
+from sortedf.serving.online_policy import Given, IntArray, Replanning
 from sortedf.solvers.sorted_f import (
     Selector,
     exact_batch,

@@ -20,7 +20,7 @@ from sortedf.kernels.standing import BOOST, BOUND, FIXED, RANKED, REMAINING, Sco
 from sortedf.orders.one_bit import Proxies
 from sortedf.serving.gamma import boosted_arrivals
 from sortedf.serving.knowledge import Knowledge, one_bit
-from sortedf.serving.policy import (
+from sortedf.serving.online_policy import (
     FloatArray,
     Given,
     IntArray,

@@ -23,7 +23,7 @@ from sortedf.kernels.standing import (
 from sortedf.serving.gamma import learn_gamma
 from sortedf.serving.horizon import run_with_plans
 from sortedf.serving.knowledge import Knowledge
-from sortedf.serving.policy import FloatArray, Given, OnlinePolicy
+from sortedf.serving.online_policy import FloatArray, Given, OnlinePolicy
 from sortedf.serving.side import EngineSide, Eviction, Victim
 from sortedf.serving.workloads import Workload
 

@@ -17,7 +17,7 @@ from sortedf.engine.step_time import StepTimeModel
 from sortedf.errors import OptionError
 from sortedf.kernels.standing import BOUND
 from sortedf.serving.knowledge import Knowledge
-from sortedf.serving.policy import Given, IntArray, OnlinePolicy
+from sortedf.serving.online_policy import Given, IntArray, OnlinePolicy
 from sortedf.serving.replaying import PolicyReplay
 from sortedf.serving.served import Served
 from sortedf.serving.side import Eviction

@@ -16,12 +16,12 @@ from sortedf.engine.replaying import replay
 from sortedf.errors import SortedfError
 from sortedf.kernels.standing import ATTAINED, CHANGES, FIXED, Scoring
 from sortedf.orders.one_bit import Proxies
+from sortedf.serving.front import simulate
 from sortedf.serving.knowledge import exact, interval, noisy, one_bit
+from sortedf.serving.online_policy import OnlinePolicy
 from sortedf.serving.policies import POLICIES, policy
-from sortedf.serving.policy import OnlinePolicy
 from sortedf.serving.replaying import PolicyReplay
 from sortedf.serving.served import Served
-from sortedf.serving.simulate import simulate
 from sortedf.serving.workloads import Workload
 from sortedf.solvers.a_min import plan_with_bounds
 

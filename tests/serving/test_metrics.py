@@ -11,6 +11,7 @@ from small_workloads import MODEL, small
 
 import sortedf
 from sortedf.errors import OptionError
+from sortedf.serving.front import simulate
 from sortedf.serving.knowledge import exact
 from sortedf.serving.metrics import (
     attainment,
@@ -23,7 +24,6 @@ from sortedf.serving.metrics import (
 )
 from sortedf.serving.policies import policy
 from sortedf.serving.served import Served
-from sortedf.serving.simulate import simulate
 from sortedf.serving.workloads import Workload
 
 

@@ -17,7 +17,7 @@ from sortedf.kernels import standing
 from sortedf.kernels.standing import Scoring
 from sortedf.serving.gamma import boosted_arrivals
 from sortedf.serving.knowledge import Knowledge
-from sortedf.serving.policy import OnlinePolicy
+from sortedf.serving.online_policy import OnlinePolicy
 from sortedf.serving.replaying import PolicyReplay
 from sortedf.serving.side import EngineSide
 from sortedf.serving.workloads import Workload

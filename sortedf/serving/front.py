@@ -10,8 +10,8 @@ from sortedf.engine.settings import EngineSettings
 from sortedf.engine.step_time import StepTimeModel
 from sortedf.errors import OptionError
 from sortedf.serving.knowledge import Knowledge, exact
+from sortedf.serving.online_policy import OnlinePolicy
 from sortedf.serving.policies import policy as policy_by_name
-from sortedf.serving.policy import OnlinePolicy
 from sortedf.serving.replaying import PolicyReplay
 from sortedf.serving.served import Served
 from sortedf.serving.step_model import in_steps
