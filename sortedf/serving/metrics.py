@@ -84,7 +84,7 @@ def slowdown_by_size(
     Parameters
     ----------
     alone
-        Seconds that each request takes on an empty engine, shape (n,).
+        Seconds that each takes on an empty engine, shape (n,): :func:`.alone.seconds_alone`.
     classes
         So many, of equally many requests, by prompt and output tokens.
 

@@ -13,14 +13,8 @@ import numpy.typing as npt
 from sortedf.engine.settings import EngineSettings
 from sortedf.engine.step_time import StepTimeModel
 from sortedf.kernels.standing import RANKED, Scoring
-from sortedf.kernels.step_terms import (
-    CHUNK_SQUARED,
-    CONTEXT,
-    DECODE_TOKENS,
-    PREFILL_TOKENS,
-    PREFILL_WORK,
-    STEPS,
-)
+from sortedf.kernels.step_terms import CONTEXT, DECODE_TOKENS, STEPS
+from sortedf.serving.alone import prefill_seconds
 from sortedf.serving.knowledge import Knowledge
 from sortedf.serving.side import EngineSide
 from sortedf.serving.workloads import Workload
@@ -75,15 +69,7 @@ class Given:
     @property
     def prefill_seconds(self) -> FloatArray:
         """Seconds that each prompt takes alone on the engine, shape (n,)."""
-        seconds, chunk = self.step_time.seconds, self.settings.max_num_batched_tokens
-        s = self.prompts
-        whole, rest = np.divmod(s, chunk)
-        return np.asarray(
-            seconds[STEPS] * np.ceil(s / chunk)
-            + seconds[PREFILL_TOKENS] * s
-            + seconds[PREFILL_WORK] * s * (s + 1) / 2
-            + seconds[CHUNK_SQUARED] * (whole * chunk * chunk + rest * rest)
-        )
+        return prefill_seconds(self.workload.instance, self.settings, self.step_time)
 
 
 Key: TypeAlias = Callable[[Given], FloatArray]

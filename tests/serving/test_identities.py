@@ -168,6 +168,17 @@ def test_horizon_on_a_backlog_is_the_offline_plan(select: str) -> None:
         )
 
 
+def test_first_come_is_the_engines() -> None:
+    """Exactly the replay under the engine's own policy."""
+    for seed in SEEDS:
+        workload, engine = small(seed)
+        found = simulate(workload, "fcfs", engine, MODEL)
+        theirs = replay(workload.instance, engine, MODEL, arrivals=workload.arrivals)
+        np.testing.assert_array_equal(found.completion, theirs.completion)
+        np.testing.assert_array_equal(found.first_token, theirs.first_token)
+        np.testing.assert_array_equal(found.preemptions, theirs.preemptions)
+
+
 @pytest.mark.parametrize("name", ["sjf", "svf-2", "boost-volume", "mcsf", "a-max"])
 def test_a_static_policy_is_a_priority(name: str) -> None:
     """Exactly the replay under vLLM's priorities, or `planned` where it looks ahead."""

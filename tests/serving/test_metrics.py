@@ -10,9 +10,11 @@ from scipy import stats
 from small_workloads import MODEL, small
 
 import sortedf
+from sortedf.engine import EngineSettings, StepTimeModel, published, replay
 from sortedf.errors import OptionError
+from sortedf.serving.alone import prefill_seconds, seconds_alone
 from sortedf.serving.front import simulate
-from sortedf.serving.knowledge import exact
+from sortedf.serving.knowledge import exact, noisy, nothing
 from sortedf.serving.metrics import (
     attainment,
     figures,
@@ -73,6 +75,27 @@ def test_by_hand() -> None:
     assert rows == [(11, 11, 1, 1), (25, 25, 4, 4), (33, 33, 2, 2)]
 
 
+@pytest.mark.parametrize("name", [*published(), "drawn"])
+def test_alone(name: str) -> None:
+    """The closed form against the replay of each request by itself, all terms, one-token rests."""
+    model = published().get(name) or StepTimeModel(
+        fixed=1.0, token=0.5, context=0.25, prefill_work=0.125, context_squared=0.5
+    )
+    rng = np.random.default_rng(4)
+    prompts = [*rng.integers(1, 200, 20).tolist(), 1, 33, 32, 64, 65]
+    instance = sortedf.Instance(prompts, rng.integers(1, 50, 25), 10**4)
+    engine = EngineSettings(
+        num_gpu_blocks=10**4, max_num_batched_tokens=32, max_num_seqs=8, async_scheduling=False
+    )
+    found = seconds_alone(instance, engine, model)
+    for index in range(len(instance)):
+        expected = replay(instance.select([index]), engine, model).completion[0]
+        assert found[index] == pytest.approx(expected, rel=1e-9)
+        one = instance.select([index]).replace(output_tokens=[1])
+        first = replay(one, engine, model).completion[0]
+        assert prefill_seconds(one, engine, model)[0] == pytest.approx(first, rel=1e-9)
+
+
 def test_intervals() -> None:
     """Student's t, as scipy has it in one piece; ratios seed by seed."""
     values = [3.0, 4.0, 8.0, 2.0, 5.0]
@@ -120,8 +143,6 @@ def test_refused(options: dict[str, object], message: str) -> None:
 
 def test_knowledge_that_is_missing() -> None:
     """A policy that needs more than is known says so; steps are whole."""
-    from sortedf.serving.knowledge import noisy, nothing
-
     workload, engine = small(0)
     with pytest.raises(OptionError, match="needs predicted outputs; what is known is nothing"):
         simulate(workload, "svf", engine, MODEL, known=nothing(workload.instance))
