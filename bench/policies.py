@@ -1,11 +1,12 @@
 """Online policies side by side: means and tails in seconds on the replayed engine.
 
-    python bench/policies.py [TRACES] [--loads 0.7,0.9,1.0,1.1] [--seeds 5] [--tenth]
+    python bench/policies.py [TRACES] [--loads 0.7,0.95,shift,burst] [--seeds 5] [--tenth]
 
 Workloads: the Azure conversation trace in the folder TRACES with its own stamps, stretched to the
 load (left out where there is none; with more than one seed its requests come as Poisson arrivals);
 chats and arXiv summaries (the mix), reasoning-like answers, Pareto answers, Poisson. Loads are
-shares of the saturated first-come rate. The engine: the packaged coefficients of an 8B model, 2,048
+shares of the saturated first-come rate; `shift` goes from 0.7 to 1.1 half-way, `burst` is all at
+once. The engine: the packaged coefficients of an 8B model, 2,048
 tokens a step, 256 seats. For each figure the mean over the seeds; the last column is the half width
 of the 95 % interval of P99. Then what papers report, and what is found here.
 """
@@ -27,7 +28,7 @@ from rich.table import Table
 from sortedf.engine import EngineSettings, StepTimeModel, published
 from sortedf.errors import SortedfError
 from sortedf.model import Instance
-from sortedf.serving.arrivals import burst, poisson
+from sortedf.serving.arrivals import burst, poisson, shifted, stretched
 from sortedf.serving.front import simulate
 from sortedf.serving.knowledge import Knowledge, exact, interval, noisy, one_bit
 from sortedf.serving.metrics import figures, ratio_interval
@@ -102,9 +103,9 @@ def _bounds(instance: Instance, seed: int) -> Knowledge:
 
 
 def workloads(
-    kind: str, load: float | None, rate: float, seeds: int, count: int, traces: Path
+    kind: str, load: str, rate: float, seeds: int, count: int, traces: Path
 ) -> Iterator[Workload]:
-    """Give the workload of each seed; a burst where the load is None."""
+    """Give the workload of each seed: at a load, as a burst, or from 0.7 to 1.1 half-way."""
     budget = BUDGETS[kind]
     for seed in range(seeds):
         if kind == "azure":
@@ -113,13 +114,15 @@ def workloads(
         else:
             instance = LENGTHS[kind](count, seed=seed, kv_tokens=budget)
             first = Workload(instance, burst(count))
-        if load is None:
+        if load == "burst":
             yield first.arriving(burst(count))
+        elif load == "shift":
+            times = poisson(count, 0.7 * rate, seed=seed)
+            yield first.arriving(shifted(times, at=times[count // 2], factor=1.1 / 0.7))
         elif kind == "azure" and seed == 0:
-            stamps = first.arrivals - first.arrivals[0]
-            yield first.arriving(stamps * (count / stamps[-1]) / (load * rate))
+            yield first.arriving(stretched(first.arrivals, float(load) * rate))
         else:
-            yield first.arriving(poisson(count, load * rate, seed=seed))
+            yield first.arriving(poisson(count, float(load) * rate, seed=seed))
 
 
 def runs(
@@ -218,7 +221,7 @@ def main() -> None:
     default = Path(__file__).parents[2] / "shared" / "traces"
     parser.add_argument("traces", nargs="?", type=Path, default=default)
     parser.add_argument("--kinds", default="azure,mix,reasoning,pareto")
-    parser.add_argument("--loads", default="0.7,0.9,1.0,1.1,burst")
+    parser.add_argument("--loads", default="0.7,0.9,0.95,1.0,1.1,shift,burst")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--tenth", action="store_true", help="a tenth of the requests, two loads")
     options = parser.parse_args()
@@ -233,12 +236,11 @@ def main() -> None:
         count = REQUESTS[kind] // 10 if options.tenth else REQUESTS[kind]
         settings = {"max_num_batched_tokens": 2048, "max_num_seqs": 256}
         engine = EngineSettings.for_budget(BUDGETS[kind], **settings)
-        backlog = next(workloads(kind, None, 1.0, 1, count, options.traces)).instance
+        backlog = next(workloads(kind, "burst", 1.0, 1, count, options.traces)).instance
         rate = saturated_rate(backlog, engine, model)
-        for text in loads.split(","):
-            load = None if text == "burst" else float(text)
+        for load in loads.split(","):
             drawn = list(workloads(kind, load, rate, seeds, count, options.traces))
-            title = f"{kind}, {count:,} requests, {text} of {rate:.2f}/s, {seeds} seeds"
+            title = f"{kind}, {count:,} requests, {load} of {rate:.2f}/s, {seeds} seeds"
             table, found = table_of(title, drawn, engine, model)
             console.print(table)
             console.print(claims_of(found))

@@ -57,16 +57,11 @@ def run_with_plans(
 
 
 def plan_anew(engine: Engine, given: Given, replanning: Replanning) -> None:
-    """Order the waiting requests by Sorted-F on what is left of them by prediction.
-
-    O(most^2) or less, as the selector is.
-    """
+    """Order the waiting requests by Sorted-F on what is left of them by prediction."""
     waiting: IntArray = engine.lists[HEAP, : engine.counts[HEAP]]
-    waiting = waiting[engine.requests[waiting, GONE] == 0]
-    waiting = waiting[np.lexsort((waiting, engine.standing[waiting, SCORE]))][: replanning.most]
+    waiting = np.sort(waiting[engine.requests[waiting, GONE] == 0])
     if len(waiting) == 0:
         return
-    waiting = np.sort(waiting)
     known = engine.requests[waiting, GOAL]
     left = given.known.tokens[waiting] - (known - engine.requests[waiting, PROMPT])
     budget = given.settings.kv_tokens

@@ -95,13 +95,10 @@ class Replanning:
         ``quantile-greedy``, ``local-swap`` or ``exact-dp``: how batches are chosen.
     period
         Least seconds between two plans; there is a new one only if somebody has come to wait.
-    most
-        Of those who wait, the first so many by the last plan and arrival are planned anew.
     """
 
     select: str = "quantile-greedy"
-    period: float = 1.0
-    most: int = 1000
+    period: float = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -244,18 +244,15 @@ def boost_volume(*, gamma: float = 0.1) -> OnlinePolicy:
     return OnlinePolicy(name="boost-volume", side=side, key=key, parameters={"gamma": gamma})
 
 
-def sorted_f(
-    *, select: str = "quantile-greedy", period: float = 1.0, most: int = 1000
-) -> OnlinePolicy:
+def sorted_f(*, select: str = "quantile-greedy", period: float = 5.0) -> OnlinePolicy:
     """Sorted-F on a receding horizon: planned anew as requests come, as far as admitted kept."""
-    parameters = {"select": select, "period": period, "most": most}
     return OnlinePolicy(
         name="sorted-f",
         side=EngineSide(future=True),
         key=_arrival,
         scoring=Scoring(kind=FIXED),
-        replanning=Replanning(select, period, most),
-        parameters=parameters,
+        replanning=Replanning(select, period),
+        parameters={"select": select, "period": period},
     )
 
 
