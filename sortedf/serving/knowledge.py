@@ -81,12 +81,21 @@ def exact(instance: Instance) -> Knowledge:
     return Knowledge(kind="exact", predicted=o.astype(np.float64), lower=o, upper=o)
 
 
-def noisy(instance: Instance, sigma: float, *, seed: int = 0) -> Knowledge:
-    """Let predictions be off by a log-normal factor of median 1; ``sigma`` of its logarithm."""
+def noisy(
+    instance: Instance, sigma: float, *, longest: int | None = None, seed: int = 0
+) -> Knowledge:
+    """Let predictions be off by a log-normal factor of median 1; ``sigma`` of its logarithm.
+
+    No prediction is above ``longest``, the most tokens that the service gives. Without such a limit
+    an output predicted to fill the cache keeps all others waiting under the future check.
+    """
     _at_least_0(sigma=sigma)
     factor = np.exp(sigma * np.random.default_rng(seed).standard_normal(len(instance)))
-    predicted = np.maximum(instance.output_tokens * factor, 1.0)
-    parameters = {"sigma": sigma, "seed": seed}
+    most = np.inf if longest is None else float(longest)
+    predicted: FloatArray = np.clip(instance.output_tokens * factor, 1.0, most)
+    parameters: dict[str, Any] = {"sigma": sigma, "seed": seed}
+    if longest is not None:
+        parameters["longest"] = longest
     return Knowledge(kind="noisy", predicted=predicted, parameters=parameters)
 
 

@@ -22,6 +22,8 @@ def test_noise_is_log_normal() -> None:
     assert logs.std() == pytest.approx(0.5, rel=0.03)
     np.testing.assert_array_equal(noisy(BACKLOG, 0.0).outputs, exact(BACKLOG).outputs)
     np.testing.assert_array_equal(known.outputs, noisy(BACKLOG, 0.5, seed=1).outputs)
+    capped = noisy(BACKLOG, 0.5, longest=300, seed=1).outputs
+    np.testing.assert_array_equal(capped, np.minimum(known.outputs, 300))
     assert str(known) == "noisy (sigma 0.5, seed 1)"
 
 
