@@ -34,6 +34,7 @@ bench-tenth: $(VENV)/.bench
 	$(BIN)/python bench/counterexamples.py --tenth
 	$(BIN)/python bench/guarantees.py --tenth
 	$(BIN)/python bench/reductions.py --tenth
+	$(BIN)/python bench/policies.py --tenth
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check

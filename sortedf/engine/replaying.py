@@ -31,11 +31,22 @@ from sortedf.kernels.replay_state import (
     FIRST_STEP,
     FIRST_TOKEN,
     FORESEEN,
+    LOST,
     PREEMPTIONS,
     Engine,
     new_engine,
 )
-from sortedf.kernels.replay_steps import Log, new_log, replay_steps
+from sortedf.kernels.replay_steps import (
+    ALL_DONE,
+    ENTRIES,
+    EVICTIONS,
+    LOGGED,
+    Log,
+    Progress,
+    new_log,
+    new_progress,
+    run_steps,
+)
 from sortedf.model import Instance
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -70,6 +81,8 @@ class Replayed:
         The same in steps.
     preemptions
         How often each request was preempted.
+    recomputed
+        Tokens of each request whose KV was there and was computed again.
     steps
         Steps in which anything ran.
     log
@@ -84,6 +97,7 @@ class Replayed:
     first_step: IntArray
     completion_step: IntArray
     preemptions: IntArray
+    recomputed: IntArray
     steps: int
     log: Log | None = None
 
@@ -228,12 +242,16 @@ class Replay:
 
     def _steps(self, seconds: FloatArray, log: Log) -> tuple[Engine, tuple[int, int, int]]:
         engine = self._engine()
-        start = float(self.arrivals.min())
-        done, *sizes = replay_steps(self._rules, engine, seconds, start, log)
-        if not done:
+        progress = new_progress(len(engine.requests), float(self.arrivals.min()))
+        self._go_on(engine, seconds, log, progress)
+        numbers = progress.numbers
+        sizes = numbers[LOGGED], numbers[ENTRIES], numbers[EVICTIONS]
+        return engine, (int(sizes[0]), int(sizes[1]), int(sizes[2]))
+
+    def _go_on(self, engine: Engine, seconds: FloatArray, log: Log, progress: Progress) -> None:
+        """Run the engine from where it stands to the end."""
+        if run_steps(self._rules, engine, seconds, log, progress, np.inf) != ALL_DONE:
             raise SortedfError(_ENDLESS)
-        steps, entries, victims = sizes
-        return engine, (steps, entries, victims)
 
     def _events(self, seconds: FloatArray) -> Engine:
         engine = self._engine()
@@ -252,6 +270,7 @@ class Replay:
             first_step=requests[:, FIRST_STEP].copy(),
             completion_step=requests[:, DONE_STEP].copy(),
             preemptions=requests[:, PREEMPTIONS].copy(),
+            recomputed=requests[:, LOST].copy(),
             steps=int(requests[:, DONE_STEP].max()),
             log=log,
         )

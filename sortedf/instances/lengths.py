@@ -159,13 +159,15 @@ class Rows:
         """Give the rows column by column; note the failed requests that were left out."""
         if self._failed:
             note(f"{self._log.source}: {_counted(self._failed)}")
-        release = self._release if self._clock is None else self._clock.releases(self._ticks)
+        clock = self._clock
+        release = self._release if clock is None else clock.releases(self._ticks)
         return Columns(
             self._prompt,
             self._output,
             self._lines,
             ids=self._ids if self._has_id else None,
             release=release,
+            seconds=None if clock is None else clock.seconds(self._ticks),
         )
 
     def _good_release(self, release: Any) -> bool:

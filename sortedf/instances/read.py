@@ -74,15 +74,35 @@ def read_backlog(
     Instance([1], [1], kv_tokens)  # A bad budget is not the file's fault, nor worth reading it.
     options = ReadOptions(arrivals, skip_bad_lines, tokenizer, prompt_tokens, output_tokens)
     if note is not None:
-        return _read(open_source(path), kv_tokens, options, note)
+        return _read(open_source(path), kv_tokens, options, note)[0]
     notes: list[str] = []
-    instance = _read(open_source(path), kv_tokens, options, notes.append)
+    instance, _ = _read(open_source(path), kv_tokens, options, notes.append)
     for text in notes:
         warnings.warn(text, stacklevel=2)
     return instance
 
 
-def _read(source: Source, kv_tokens: int, options: ReadOptions, note: Note) -> Instance:
+def read_trace(
+    path: str | Path, *, kv_tokens: int, skip_bad_lines: bool = False, note: Note | None = None
+) -> tuple[Instance, list[float]]:
+    """Read the requests of a trace and when each arrived, in seconds since the first, exactly.
+
+    As :func:`read_backlog` with ``arrivals``, whose releases are whole seconds, reads them.
+    """
+    Instance([1], [1], kv_tokens)
+    options = ReadOptions(arrivals=True, skip_bad_lines=skip_bad_lines)
+    notes: list[str] = []
+    take = notes.append if note is None else note
+    instance, columns = _read(open_source(path), kv_tokens, options, take)
+    for text in notes:
+        warnings.warn(text, stacklevel=2)
+    assert columns.seconds is not None
+    return instance, list(columns.seconds)
+
+
+def _read(
+    source: Source, kv_tokens: int, options: ReadOptions, note: Note
+) -> tuple[Instance, Columns]:
     log = FaultLog(source.name, options.skip_bad_lines)
     columns = _read_columns(source, log, options, note)
     columns = _without_repeated_ids(columns, log)
@@ -90,7 +110,7 @@ def _read(source: Source, kv_tokens: int, options: ReadOptions, note: Note) -> I
     if not columns.lines:
         raise InputError([Fault(source.name, None, "no requests in the file")])
     try:
-        return Instance(
+        instance = Instance(
             columns.prompt_tokens,
             columns.output_tokens,
             kv_tokens,
@@ -100,6 +120,7 @@ def _read(source: Source, kv_tokens: int, options: ReadOptions, note: Note) -> I
     except InvalidRequestError as error:
         line = None if error.index is None else columns.lines[error.index]
         raise InputError([Fault(source.name, line, str(error))]) from None
+    return instance, columns
 
 
 def _read_columns(source: Source, log: FaultLog, options: ReadOptions, note: Note) -> Columns:
@@ -171,11 +192,12 @@ def _without_repeated_ids(columns: Columns, log: FaultLog) -> Columns:
         else:
             log.add(lines[index], f"repeats the id {shown(name)} of line {lines[first]}")
     log.faults.sort(key=lambda fault: fault.line or 0)
-    release = columns.release
+    release, seconds = columns.release, columns.seconds
     return Columns(
         [columns.prompt_tokens[i] for i in keep],
         [columns.output_tokens[i] for i in keep],
         [lines[i] for i in keep],
         ids=[ids[i] for i in keep],
         release=None if release is None else [release[i] for i in keep],
+        seconds=None if seconds is None else [seconds[i] for i in keep],
     )

@@ -31,6 +31,8 @@ class Columns:
     lines: Sequence[int]
     ids: Sequence[str] | None = None
     release: Sequence[int] | None = None
+    seconds: Sequence[float] | None = None
+    """Time stamps as seconds since the earliest, where they are read."""
 
 
 @dataclass

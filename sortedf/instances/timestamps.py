@@ -69,6 +69,11 @@ class Clock:
         first = min(ticks, default=0)
         return [(tick - first) // _SECOND for tick in ticks]
 
+    def seconds(self, ticks: Sequence[int]) -> list[float]:
+        """Seconds since the earliest stamp, with all their decimals."""
+        first = min(ticks, default=0)
+        return [(tick - first) / _SECOND for tick in ticks]
+
     def _number_ticks(self, match: re.Match[str]) -> int:
         whole, fraction, exponent = match.groups()
         fraction = fraction or ""

@@ -43,6 +43,11 @@ def lean_jit(function: Callable[P, R]) -> Callable[P, R]:
     )
 
 
+def rare_jit(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile as :func:`lean_jit` does, but not into each caller: for what is long and rare."""
+    return _compiled(function, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
 def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     try:
         compiled: Any = numba.njit(cache=True, nogil=True, **options)(function)

@@ -66,8 +66,8 @@ from sortedf.kernels.step_terms import TERMS, step_seconds
 def replay_events(rules: Rules, engine: Engine, seconds: FloatArray, clock: float) -> bool:
     """Run the engine until everything has finished; False if it never ends.
 
-    The same engine as :func:`sortedf.kernels.replay_steps.replay_steps`, whose parameters these
-    are, at the same times up to rounding.
+    The same engine as :func:`sortedf.kernels.replay_steps.run_steps`, whose parameters these are,
+    at the same times up to rounding; ``clock`` is when the first call may come.
     """
     n = len(engine.requests)
     group, work = new_group(rules, n), np.zeros(TERMS)
@@ -122,7 +122,7 @@ def run_events(
     grouped = True  # running is the group, the parts and those who leave
     while True:
         arrived = counts[ARRIVED]
-        let_arrive(engine, clock)
+        let_arrive(rules, engine, clock)
         if _next_abort(engine) <= clock:
             dissolve(rules, engine, group)
             grouped = False

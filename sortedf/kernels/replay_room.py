@@ -13,7 +13,9 @@ run, and what those want of a step only falls. Derived for this project.
 
 from __future__ import annotations
 
-from sortedf.kernels.jit import lean_jit
+import numpy as np
+
+from sortedf.kernels.jit import lean_jit, rare_jit
 from sortedf.kernels.replay_state import (
     CHUNK,
     COMPUTED,
@@ -28,6 +30,7 @@ from sortedf.kernels.replay_state import (
     IntArray,
     Rules,
 )
+from sortedf.kernels.standing import THRESHOLD
 
 
 @lean_jit
@@ -99,13 +102,36 @@ def correct_course(rules: Rules, engine: Engine, request: int, call: int) -> Non
     reserve(rules, engine, request)
 
 
+@rare_jit
+def keeps_room(rules: Rules, engine: Engine, request: int, call: int) -> bool:
+    """Reckon a running request anew; whether there is room for all that are then foreseen.
+
+    O(running).
+    """
+    correct_course(rules, engine, request, call)
+    room, running = engine.room, engine.lists[RUNNING]
+    for place in range(engine.counts[RUNNING]):
+        other = running[place]
+        if room[other, UNTIL] > call and room[other, USED] > rules.blocks:
+            return False
+    return True
+
+
 @lean_jit
 def _foresee(rules: Rules, engine: Engine, request: int) -> None:
-    """Let a request that outlives its prediction be taken to generate as much again as it has."""
+    """Let a request that outlives its prediction be taken to generate as much again as it has.
+
+    Or one token more, or up to its next threshold.
+    """
     goal = engine.requests[request, GOAL]
     if goal > engine.room[request, FORESEEN]:
-        generated = goal - engine.requests[request, PROMPT]
-        engine.room[request, FORESEEN] = min(goal + generated, rules.longest)
+        prompt = engine.requests[request, PROMPT]
+        last = goal
+        if rules.scoring.guard > 0:
+            last = prompt + np.int64(engine.standing[request, THRESHOLD]) - 1
+        elif rules.doubles:
+            last = goal + goal - prompt
+        engine.room[request, FORESEEN] = min(last, rules.longest)
 
 
 @lean_jit

@@ -6,9 +6,16 @@ kv_cache_manager.py; docs/engine.md has the rules in words and what holds them a
 
 from __future__ import annotations
 
-from sortedf.kernels.jit import lean_jit
+from sortedf.kernels.jit import lean_jit, rare_jit
 from sortedf.kernels.replay_pool import find_hits, give_back, mark, take_blocks, take_hits
-from sortedf.kernels.replay_room import correct_course, has_room, reserve, unreserve
+from sortedf.kernels.replay_room import (
+    correct_course,
+    has_room,
+    keeps_room,
+    reserve,
+    unreserve,
+)
+from sortedf.kernels.replay_scores import leaves, let_wait, may_go, note_restart, worst_of_running
 from sortedf.kernels.replay_state import (
     CHUNK,
     COMPUTED,
@@ -20,7 +27,9 @@ from sortedf.kernels.replay_state import (
     GOAL,
     HELD,
     LAST,
+    LOST,
     MARKED,
+    MOVED,
     NONE,
     PASSED,
     PREEMPTIONS,
@@ -41,6 +50,7 @@ from sortedf.kernels.replay_state import (
     enqueue,
     head,
 )
+from sortedf.kernels.standing import RANKED, RESTARTS, SCORE, SWAPS
 from sortedf.kernels.step_terms import (
     CHUNK_SQUARED,
     CONTEXT,
@@ -67,14 +77,16 @@ def schedule(rules: Rules, engine: Engine, call: int) -> None:
 
     Notes
     -----
+    VICTIMS has, before, who was preempted for the head of the queue by :func:`displace`.
+
     O(running), and O(log n) for each admission and preemption; a priority victim costs O(running).
     """
     counts = engine.counts
     counts[SCHEDULED] = 0
-    counts[VICTIMS] = 0
+    displaced = counts[VICTIMS]
     cap = chunk_cap(rules, counts[RUNNING] + counts[WAITING])
     budget = _continue_running(rules, engine, call, cap)
-    if counts[VICTIMS] > 0:
+    if counts[VICTIMS] > displaced:
         _drop_taken_back(engine)
         counts[CONTINUED] = counts[SCHEDULED]
     else:
@@ -107,6 +119,11 @@ def _continue_running(rules: Rules, engine: Engine, call: int, cap: int) -> int:
             place += 1
             continue
         end = requests[request, COMPUTED] + tokens
+        at_threshold = rules.scoring.guard > 0 and end > engine.room[request, FORESEEN]
+        if at_threshold and rules.planned and not keeps_room(rules, engine, request, call):
+            # On to the next one only with room kept until then.
+            preempt(rules, engine, call, place)
+            continue
         if end > requests[request, HELD] * size:
             more = (end + size - 1) // size - requests[request, HELD]
             preempted = False
@@ -159,6 +176,8 @@ def _victim(rules: Rules, engine: Engine) -> int:
     last = engine.counts[RUNNING] - 1
     if not rules.by_priority:
         return last
+    if rules.scoring.kind != RANKED:
+        return worst_of_running(rules, engine, False)
     requests, running = engine.requests, engine.lists[RUNNING]
     worst = 0
     for place in range(1, last + 1):
@@ -167,7 +186,71 @@ def _victim(rules: Rules, engine: Engine) -> int:
     return worst
 
 
+@rare_jit
+def displace(rules: Rules, engine: Engine, call: int) -> None:
+    """Preempt running requests of worse score for the head of the queue, if that makes room for it.
+
+    One head a step, and only where tokens are left over for it. Nobody is preempted in vain: those
+    who may be make room together, and they go one by one, the worst first, until there is enough.
+    O(running) each.
+    """
+    requests, counts, running = engine.requests, engine.counts, engine.lists[RUNNING]
+    request = head(engine)
+    if request == NONE or counts[RUNNING] == 0:
+        return
+    cap = chunk_cap(rules, counts[RUNNING] + counts[WAITING])
+    limit = engine.standing[request, SCORE] + rules.hysteresis
+    budget = rules.token_budget
+    for place in range(counts[RUNNING]):
+        other = running[place]
+        budget -= min(requests[other, GOAL] - requests[other, COMPUTED], cap)
+    if budget <= 0:
+        return
+    enough = False
+    while first_chunk(rules, engine, request, call, cap, budget) == 0:
+        if not enough and not _could_make_room(rules, engine, request, limit, min(cap, budget)):
+            return
+        enough = True
+        where = worst_of_running(rules, engine, True)
+        other = running[where]
+        if not _may_be_displaced(rules, engine, other, limit):
+            return
+        budget += min(requests[other, GOAL] - requests[other, COMPUTED], cap)
+        preempt(rules, engine, call, where)
+
+
 @lean_jit
+def _could_make_room(rules: Rules, engine: Engine, request: int, limit: float, tokens: int) -> bool:
+    """Whether a waiting request fits if all running ones above a score go that may. O(running)."""
+    requests, counts, running = engine.requests, engine.counts, engine.lists[RUNNING]
+    size = rules.block_size
+    goal = requests[request, GOAL]
+    stay = counts[RUNNING]
+    blocks = counts[FREE]
+    foreseen = (max(engine.room[request, FORESEEN], goal) + size - 1) // size
+    for place in range(counts[RUNNING]):
+        other = running[place]
+        if _may_be_displaced(rules, engine, other, limit):
+            stay -= 1
+            blocks += requests[other, HELD]
+        else:
+            last = max(engine.room[other, FORESEEN], requests[other, GOAL])
+            foreseen += (last + size - 1) // size
+    slots = goal if rules.gate else min(goal, requests[request, COMPUTED] + tokens)
+    needed = (slots + size - 1) // size + (rules.watermark if stay > 0 else 0)
+    if rules.planned and foreseen > rules.blocks:
+        return False
+    return stay < counts[RUNNING] and needed <= blocks
+
+
+@lean_jit
+def _may_be_displaced(rules: Rules, engine: Engine, request: int, limit: float) -> bool:
+    if engine.standing[request, SCORE] <= limit or leaves(engine, request):
+        return False
+    return may_go(rules, engine, request)
+
+
+@rare_jit
 def preempt(rules: Rules, engine: Engine, call: int, where: int) -> None:
     """Take a running request's blocks and let it wait; what it has computed is lost."""
     requests, counts, running = engine.requests, engine.counts, engine.lists[RUNNING]
@@ -178,7 +261,16 @@ def preempt(rules: Rules, engine: Engine, call: int, where: int) -> None:
     if rules.caching and rules.asynchronous and requests[victim, SAMPLED] < call - 1:
         mark(engine, victim, requests[victim, COMPUTED] // rules.block_size)
     release(rules, engine, victim)
-    requests[victim, COMPUTED] = 0
+    if rules.keeps == SWAPS:
+        counts[MOVED] += requests[victim, COMPUTED]
+    else:
+        if requests[victim, COMPUTED] < requests[victim, LAST]:
+            requests[victim, LOST] += requests[victim, COMPUTED]
+        requests[victim, COMPUTED] = 0
+    if rules.keeps == RESTARTS:
+        note_restart(rules, engine, victim)
+    if rules.scoring.kind != RANKED:
+        let_wait(rules, engine, victim)
     requests[victim, PREEMPTIONS] += 1
     engine.lists[VICTIMS, counts[VICTIMS]] = victim
     counts[VICTIMS] += 1
@@ -211,6 +303,35 @@ def _drop_taken_back(engine: Engine) -> None:
 
 
 @lean_jit
+def first_chunk(
+    rules: Rules, engine: Engine, request: int, call: int, cap: int, budget: int
+) -> int:
+    """Tokens that a waiting request gets if it is admitted now; 0 if it does not fit."""
+    requests, counts, size = engine.requests, engine.counts, rules.block_size
+    if counts[RUNNING] >= rules.seats:
+        return 0
+    goal = requests[request, GOAL]
+    hits, revived = 0, 0
+    if rules.caching:
+        hits, revived = find_hits(rules, engine, request, goal)
+    # Of a swapped one what is computed stays so, but its blocks are to be taken anew.
+    done = requests[request, COMPUTED] + hits * size
+    tokens = min(goal - done, cap)
+    if tokens > budget and not rules.chunked:
+        return 0
+    tokens = min(tokens, budget)
+    room = counts[FREE] - revived
+    if counts[RUNNING] > 0:
+        room -= rules.watermark
+    slots = goal if rules.gate else done + tokens
+    if (slots + size - 1) // size - hits > room:
+        return 0
+    if rules.planned and not has_room(rules, engine, request, call, done + tokens):
+        return 0
+    return tokens
+
+
+@lean_jit
 def admit(rules: Rules, engine: Engine, call: int, cap: int, budget: int) -> None:
     """Admit from the head of the waiting queue until as many as the lookahead do not fit."""
     requests, lists, counts = engine.requests, engine.lists, engine.counts
@@ -220,29 +341,24 @@ def admit(rules: Rules, engine: Engine, call: int, cap: int, budget: int) -> Non
         request = head(engine)
         if request == NONE:
             break
-        goal = requests[request, GOAL]
-        hits, revived = 0, 0
-        if rules.caching:
-            hits, revived = find_hits(rules, engine, request, goal)
-        tokens = min(goal - hits * size, cap)
-        fits = tokens <= budget or rules.chunked
-        tokens = min(tokens, budget)
-        end = hits * size + tokens
-        more = (end + size - 1) // size - hits
-        room = counts[FREE] - revived
-        if counts[RUNNING] > 0:
-            room -= rules.watermark
-        fits = fits and more <= room
-        fits = fits and not (rules.gate and (goal + size - 1) // size - hits > room)
-        if not (fits and (not rules.planned or has_room(rules, engine, request, call, end))):
+        tokens = first_chunk(rules, engine, request, call, cap, budget)
+        if tokens == 0:
             if passed + 1 == rules.lookahead:
                 break
-            dequeue(engine)
+            dequeue(engine, request)
             lists[PASSED, passed] = request
             passed += 1
             continue
-        dequeue(engine)
-        requests[request, COMPUTED] = hits * size
+        dequeue(engine, request)
+        hits, revived = 0, 0
+        if rules.caching:
+            hits, revived = find_hits(rules, engine, request, requests[request, GOAL])
+            if requests[request, PREEMPTIONS] > 0:
+                requests[request, LOST] -= hits * size
+        counts[MOVED] += requests[request, COMPUTED]
+        requests[request, COMPUTED] += hits * size
+        end = requests[request, COMPUTED] + tokens
+        more = (end + size - 1) // size - hits
         requests[request, HELD] = hits + more
         requests[request, CHUNK] = tokens
         counts[FREE] -= more + revived

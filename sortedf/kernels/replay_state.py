@@ -12,7 +12,19 @@ import numpy as np
 import numpy.typing as npt
 
 from sortedf.kernels.int_heap import pop, push
-from sortedf.kernels.jit import jit, lean_jit
+from sortedf.kernels.jit import jit, lean_jit, rare_jit
+from sortedf.kernels.standing import (
+    DIALS,
+    PROMOTED,
+    RANKED,
+    RECOMPUTES,
+    SCORE,
+    SINCE,
+    STANDINGS,
+    Scoring,
+    put,
+    take,
+)
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -38,7 +50,8 @@ OWN = 14  # its block j has content OWN + j, or j if it is a shared one
 ADMITTED_STEP = 15  # steps in which anything ran, from 1 on; 0 while it has not come to that
 FIRST_STEP = 16
 DONE_STEP = 17
-COLUMNS = 18
+LOST = 18  # tokens whose KV was there and is computed again
+COLUMNS = 19
 
 # Columns of Engine.room, read by the policy planned alone.
 FORESEEN = 0  # goal that the last output is predicted to be sampled at
@@ -57,7 +70,7 @@ MOMENTS = 5
 
 # Rows of Engine.lists.
 RUNNING = 0  # in the order of admission
-HEAP = 1  # ranks of the waiting requests, least first, some of them stale
+HEAP = 1  # ranks of the waiting requests (by score: these), least first, some of them stale
 SCHEDULED = 2  # requests of this step
 VICTIMS = 3  # preempted in this step
 FIRSTS = 4  # whose first token this step brings
@@ -66,7 +79,10 @@ BY_RANK = 6
 BY_ARRIVAL = 7
 BY_ABORT = 8
 PASSED = 9  # waiting requests that did not fit in this step, set aside
-LISTS = 10
+PLACE = 10  # by score: where each request is in HEAP; NONE where it is not
+PATIENT = 11  # by score: the waiting requests that are not promoted, the longest wait first
+PATIENT_PLACE = 12
+LISTS = 13
 
 # Engine.counts: first the lengths of the lists, by their rows.
 WAITING = LISTS  # requests that wait; HEAP less the stale entries
@@ -75,7 +91,8 @@ CONTINUED = LISTS + 2  # of those scheduled, the leading ones that ran before
 ARRIVED = LISTS + 3  # of BY_ARRIVAL, those that the engine has been given
 ABORTED = LISTS + 4  # of BY_ABORT, those that have been carried out
 TOKENS = LISTS + 5  # that this step samples
-COUNTS = LISTS + 6
+MOVED = LISTS + 6  # tokens whose KV this step swaps out or in
+COUNTS = LISTS + 7
 
 # Columns of Engine.blocks; its last row is start and end of the list of free blocks.
 BEFORE = 0
@@ -107,6 +124,13 @@ class Rules(NamedTuple):
     asynchronous: bool  # one step is scheduled while another runs
     caching: bool  # prefix caching
     fresh_first: bool  # blocks that cannot be found by content are reused before all others
+    doubles: bool = True  # planned: who outlives its prediction is to generate as much again, not 1
+    keeps: int = RECOMPUTES  # what an evicted request keeps
+    swap_seconds: float = 0.0  # for each token that is swapped out or in
+    displaces: bool = False  # by score: the head of the queue evicts running requests of more
+    hysteresis: float = 0.0  # by so much more
+    least_first: bool = False  # by score: the victim is the one of least score
+    scoring: Scoring = Scoring()
 
 
 class Engine(NamedTuple):
@@ -120,6 +144,9 @@ class Engine(NamedTuple):
     blocks: IntArray  # (blocks + 1, BLOCK_COLUMNS), of one row without caching
     found: IntArray  # (contents,) first block with a content; NONE for none
     table: IntArray  # blocks of each request, in order, from its TABLE on
+    standing: FloatArray  # (n, STANDINGS) by score, of no row by rank
+    dials: FloatArray  # (DIALS,)
+    recent: FloatArray  # (window,) latencies of requests completed of late, in seconds
 
 
 @jit
@@ -182,40 +209,85 @@ def new_engine(
         blocks[block, CONTENT] = NONE
         blocks[block, TWIN] = NONE
     found = np.full(contents, NONE, np.int64)
-    return Engine(requests, room, times, lists, counts, blocks, found, np.empty(places, np.int64))
+    lists[PLACE] = NONE
+    lists[PATIENT_PLACE] = NONE
+    return Engine(
+        requests,
+        room,
+        times,
+        lists,
+        counts,
+        blocks,
+        found,
+        np.empty(places, np.int64),
+        np.zeros((0 if rules.scoring.kind == RANKED else n, STANDINGS)),
+        np.zeros(DIALS),
+        np.zeros(rules.scoring.window),
+    )
 
 
 @lean_jit
 def enqueue(engine: Engine, request: int) -> None:
     """Let a request wait, in its place of the queue. O(log n)."""
     counts = engine.counts
-    push(engine.lists[HEAP], counts[HEAP], engine.requests[request, RANK])
+    if len(engine.standing) == 0:
+        push(engine.lists[HEAP], counts[HEAP], engine.requests[request, RANK])
+    else:
+        _enqueue_by_score(engine, request)
     counts[HEAP] += 1
     counts[WAITING] += 1
+
+
+@rare_jit
+def _enqueue_by_score(engine: Engine, request: int) -> None:
+    lists, counts, standing = engine.lists, engine.counts, engine.standing
+    ranks = engine.requests[:, RANK]
+    put(lists[HEAP], lists[PLACE], counts[HEAP], standing[:, SCORE], ranks, request)
+    if standing[request, PROMOTED] == 0:
+        waits = standing[:, SINCE]
+        put(lists[PATIENT], lists[PATIENT_PLACE], counts[PATIENT], waits, ranks, request)
+        counts[PATIENT] += 1
 
 
 @lean_jit
 def head(engine: Engine) -> int:
     """First of the waiting requests; NONE when nobody waits. Drops stale entries, O(log n) each."""
     while engine.counts[HEAP] > 0:
-        request = engine.lists[BY_RANK, engine.lists[HEAP, 0]]
+        request = engine.lists[HEAP, 0]
+        if len(engine.standing) == 0:
+            request = engine.lists[BY_RANK, request]
         if engine.requests[request, GONE] == 0:
             return request
-        _drop_head(engine)
+        _drop(engine, request)
     return NONE
 
 
 @lean_jit
-def dequeue(engine: Engine) -> None:
+def dequeue(engine: Engine, request: int) -> None:
     """Take the head, which is not stale, out of the queue. O(log n)."""
-    _drop_head(engine)
+    _drop(engine, request)
     engine.counts[WAITING] -= 1
 
 
 @lean_jit
-def _drop_head(engine: Engine) -> None:
-    pop(engine.lists[HEAP], engine.counts[HEAP])
-    engine.counts[HEAP] -= 1
+def _drop(engine: Engine, request: int) -> None:
+    counts = engine.counts
+    if len(engine.standing) == 0:
+        pop(engine.lists[HEAP], counts[HEAP])
+    else:
+        _drop_by_score(engine, request)
+    counts[HEAP] -= 1
+
+
+@rare_jit
+def _drop_by_score(engine: Engine, request: int) -> None:
+    lists, counts, standing = engine.lists, engine.counts, engine.standing
+    ranks = engine.requests[:, RANK]
+    take(lists[HEAP], lists[PLACE], counts[HEAP], standing[:, SCORE], ranks, request)
+    if lists[PATIENT_PLACE, request] != NONE:
+        waits = standing[:, SINCE]
+        take(lists[PATIENT], lists[PATIENT_PLACE], counts[PATIENT], waits, ranks, request)
+        counts[PATIENT] -= 1
 
 
 @lean_jit

@@ -8,7 +8,8 @@ import numpy as np
 
 from sortedf.kernels.jit import jit, lean_jit
 from sortedf.kernels.replay_pool import mark
-from sortedf.kernels.replay_rules import advance, release, schedule
+from sortedf.kernels.replay_rules import advance, displace, release, schedule
+from sortedf.kernels.replay_scores import attain, let_wait, note_latencies, promote, settle
 from sortedf.kernels.replay_state import (
     ABORT,
     ABORTED,
@@ -31,6 +32,7 @@ from sortedf.kernels.replay_state import (
     GONE,
     HELD,
     LAST,
+    MOVED,
     PREEMPTIONS,
     RUNNING,
     SCHEDULED,
@@ -44,9 +46,22 @@ from sortedf.kernels.replay_state import (
     enqueue,
     take_out,
 )
+from sortedf.kernels.standing import NOW, RANKED, RESTARTS
 from sortedf.kernels.step_terms import TERMS, step_seconds
 
 CONTINUES, NEW, RESUMED = 0, 1, 2
+
+PAUSED, ALL_DONE, ENDLESS, LEARNING = 0, 1, 2, 3
+
+# Progress.numbers.
+CALL = 0  # number of the next call
+RAN = 1  # steps in which anything ran
+LOGGED = 2  # steps of the log
+ENTRIES = 3  # of the log
+EVICTIONS = 4  # of the log
+FRUITLESS = 5  # calls since the last one that brought something to stay
+N_LEAVING = 6
+NUMBERS = 7
 
 
 class Log(NamedTuple):
@@ -85,10 +100,29 @@ def new_log(steps: int, entries: int, victims: int) -> Log:
     )
 
 
+class Progress(NamedTuple):
+    """Where a replay stands between two calls."""
+
+    moments: FloatArray  # (3,) seconds: of the call, ends of the step under way and the one before
+    numbers: IntArray  # (NUMBERS,)
+    leaving: IntArray  # (n,) requests that leave after the call, the first of them
+
+
 @jit
-def replay_steps(
-    rules: Rules, engine: Engine, seconds: FloatArray, clock: float, log: Log
-) -> tuple[bool, int, int, int]:
+def new_progress(n: int, clock: float) -> Progress:
+    """Give the beginning of a replay of ``n`` requests: the first call may come at ``clock``."""
+    return Progress(np.full(3, clock), np.zeros(NUMBERS, np.int64), np.empty(n, np.int64))
+
+
+@jit
+def run_steps(
+    rules: Rules,
+    engine: Engine,
+    seconds: FloatArray,
+    log: Log,
+    progress: Progress,
+    pause: float,
+) -> int:
     """Run the engine until everything has finished, one schedule() call after another.
 
     Parameters
@@ -97,19 +131,20 @@ def replay_steps(
         Where to start; holds when what happened to each request at the end.
     seconds
         Seconds per unit of each term, (TERMS,). A step in which nothing runs takes no time.
-    clock
-        Seconds at which the first call may come.
     log
         Filled, if it has room.
+    progress
+        Where the replay stands; at the end it holds the sizes of the log: steps (those in which
+        nothing ran, but somebody was preempted, included), entries and victims.
+    pause
+        Seconds; inf for never.
 
     Returns
     -------
-    done
-        False if the engine never ends: the head of the queue can never fit, or requests of equal
-        seniority preempt each other for ever.
-    steps, entries, victims
-        Sizes of the log: steps (those in which nothing ran, but somebody was preempted, included),
-        entries and victims.
+    int
+        ALL_DONE. ENDLESS if the engine never ends: the head of the queue can never fit, or requests
+        preempt each other for ever. PAUSED before the first call at ``pause`` or later, what has
+        arrived by then waiting. LEARNING after a step whose completions give a new gamma.
 
     Notes
     -----
@@ -121,24 +156,35 @@ def replay_steps(
     """
     counts = engine.counts
     logged = len(log.begin) > 0
+    by_score = rules.scoring.kind != RANKED
     work = np.zeros(TERMS)
-    leaving = np.empty_like(engine.lists[FINISHED])
-    n_leaving = 0
-    end, end_before = clock, clock
-    call, ran, steps, entries, victims = 0, 0, 0, 0, 0
+    leaving, n_leaving = progress.leaving, progress.numbers[N_LEAVING]
+    clock, end, end_before = progress.moments
+    numbers = progress.numbers
+    call, ran, steps = numbers[CALL], numbers[RAN], numbers[LOGGED]
+    entries, victims, fruitless = numbers[ENTRIES], numbers[EVICTIONS], numbers[FRUITLESS]
     # A token once sampled is kept: only a circle goes on for longer than to compute all, without.
     patience = 2 * np.sum(engine.requests[:, LAST]) + 1000
-    fruitless = 0
-    while True:
-        let_arrive(engine, clock)
+    state = PAUSED
+    while state == PAUSED:
+        let_arrive(rules, engine, clock)
         carry_out_aborts(rules, engine, clock)
         if counts[RUNNING] + counts[WAITING] == 0:
             if counts[ARRIVED] == len(engine.requests):
-                return True, steps, entries, victims
+                state = ALL_DONE
+                break
             # After aborts a step may still run; the engine waits for it before it looks again.
             clock = max(end, engine.times[engine.lists[BY_ARRIVAL, counts[ARRIVED]], ARRIVAL])
             continue
+        if clock >= pause:
+            break
 
+        counts[VICTIMS], counts[MOVED] = 0, 0
+        if by_score:
+            engine.dials[NOW] = clock
+            promote(rules, engine)
+            if rules.displaces:
+                displace(rules, engine, call)
         schedule(rules, engine, call)
         scheduled, preempted = counts[SCHEDULED], counts[VICTIMS]
         if scheduled > 0:
@@ -146,19 +192,28 @@ def replay_steps(
         if logged and scheduled + preempted > 0:
             _log_choice(rules, engine, log, steps, entries, victims)
         note_admissions(engine, ran, clock)
+        if by_score:
+            attain(engine, seconds)
         advance(engine, call, work)
         begin = max(end, clock)
-        end = begin + step_seconds(seconds, work)
+        end = begin + step_seconds(seconds, work) + rules.swap_seconds * counts[MOVED]
         note_tokens(engine, ran, end)
+        if by_score:
+            settle(rules, engine)
+            if rules.scoring.window > 0 and note_latencies(rules, engine, end):
+                state = LEARNING
         if scheduled + preempted > 0:
             if logged:
                 log.begin[steps], log.end[steps], log.work[steps] = begin, end, work
             steps += 1
             entries += scheduled
             victims += preempted
-        fruitless = 0 if counts[TOKENS] > 0 else fruitless + 1
+        # Those who restart lose sampled tokens, but not their last.
+        fruits = counts[FINISHED] if rules.keeps == RESTARTS else counts[TOKENS]
+        fruitless = 0 if fruits > 0 else fruitless + 1
         if scheduled + preempted + n_leaving == 0 or fruitless > patience:
-            return False, steps, entries, victims
+            state = ENDLESS
+            break
 
         if rules.asynchronous:
             leave(rules, engine, leaving, n_leaving)
@@ -169,16 +224,24 @@ def replay_steps(
             leave(rules, engine, engine.lists[FINISHED], counts[FINISHED])
             clock = end
         call += 1
+    progress.moments[0], progress.moments[1], progress.moments[2] = clock, end, end_before
+    numbers[CALL], numbers[RAN], numbers[LOGGED] = call, ran, steps
+    numbers[ENTRIES], numbers[EVICTIONS], numbers[FRUITLESS] = entries, victims, fruitless
+    numbers[N_LEAVING] = n_leaving
+    return state
 
 
 @lean_jit
-def let_arrive(engine: Engine, clock: float) -> None:
+def let_arrive(rules: Rules, engine: Engine, clock: float) -> None:
     """Give the engine what has arrived by now."""
     counts = engine.counts
     while counts[ARRIVED] < len(engine.requests):
         request = engine.lists[BY_ARRIVAL, counts[ARRIVED]]
         if engine.times[request, ARRIVAL] > clock:
             break
+        if rules.scoring.kind != RANKED:
+            engine.dials[NOW] = engine.times[request, ARRIVAL]
+            let_wait(rules, engine, request)
         enqueue(engine, request)
         counts[ARRIVED] += 1
 
@@ -236,7 +299,8 @@ def note_tokens(engine: Engine, ran: int, end: float) -> None:
     requests, times, lists = engine.requests, engine.times, engine.lists
     for place in range(engine.counts[FIRSTS]):
         request = lists[FIRSTS, place]
-        if times[request, ABORT] >= end:
+        # A request that restarts has had its first token before.
+        if times[request, ABORT] >= end and requests[request, FIRST_STEP] == 0:
             requests[request, FIRST_STEP] = ran
             times[request, FIRST_TOKEN] = end
     for place in range(engine.counts[FINISHED]):

@@ -131,6 +131,7 @@ def prediction_of(
         first_step=no_step,
         completion_step=no_step,
         preemptions=preemptions,
+        recomputed=no_step,
         steps=int(document["engine_steps"]),
         log=_log_of(document.get("series"), settings),
     )

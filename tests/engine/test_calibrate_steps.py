@@ -87,6 +87,7 @@ def replayed(arrivals: list[float], first: list[float], last: list[float]) -> Re
         first_step=nothing,
         completion_step=nothing,
         preemptions=nothing,
+        recomputed=nothing,
         steps=0,
     )
 
