@@ -399,6 +399,20 @@ def test_an_empty_name_is_refused(
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.parametrize("text", ["", "prompt_tokens,output_tokens\n5,3\n"])
+def test_a_backlog_that_is_no_batch(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backlog, plan = tmp_path / "backlog.csv", tmp_path / "plan.json"
+    backlog.write_text("prompt_tokens,output_tokens\n5,3\n")
+    assert run(capsys, "solve", backlog, "--kv-tokens", 50, "-o", plan, "-q")[0] == 0
+    backlog.write_text(text)
+    code, _, err = run(capsys, "run", plan, backlog, "-o", tmp_path / "new")
+    assert code == 3
+    assert "no line of it is a request" in err
+    assert "--random-prompts" in err
+
+
 @pytest.mark.parametrize("engine", ["vllm", "transformers"])
 def test_a_model_that_is_not_there(
     engine: str,
