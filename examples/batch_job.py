@@ -51,6 +51,8 @@ def main(folder: Path, options: RunOptions) -> RunResult:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: batch_job.py FOLDER")
     main(
         Path(sys.argv[1]),
         # RunOptions(engine="vllm", model="/models/my-model", tokenizer="/models/my-model", ...)

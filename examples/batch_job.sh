@@ -15,7 +15,7 @@ KV_TOKENS=20000            # of the GPU: sortedf kv-budget says
 STEPTIME=qwen3-8b-h100     # or what sortedf calibrate made of an earlier run
 
 examples=$(dirname "$0")
-mkdir -p "$1"
+mkdir -p "${1:?give a folder}"
 python "$examples/make_batch.py" "$1/batch.jsonl" 200 "$MODEL"
 cd "$1"
 

@@ -40,5 +40,7 @@ def main(path: str, requests: int = 200, model: str = "my-model") -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit("usage: make_batch.py FILE [REQUESTS [MODEL]]")
     path, *rest = sys.argv[1:]
     main(path, int(rest[0]) if rest else 200, *rest[1:])

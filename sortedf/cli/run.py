@@ -13,7 +13,7 @@ from sortedf.cli import options
 from sortedf.cli.console import Console
 from sortedf.cli.engine_options import Engine, StepTimes
 from sortedf.cli.run_end import end, how_to_go_on
-from sortedf.cli.run_options import Arguments, Serving, check_target
+from sortedf.cli.run_options import Arguments, Serving, check_named, check_target
 from sortedf.cli.run_progress import RunWatch
 from sortedf.errors import OptionError
 
@@ -75,6 +75,18 @@ def run(
     stopped goes on with --resume DIR, which needs no other argument.
     """
     check_target(output, resume)
+    check_named(
+        {
+            "PLAN": plan,
+            "BATCH": batch,
+            "-o": output,
+            "--resume": resume,
+            "--model": serving.model,
+            "--tokenizer": serving.tokenizer,
+            "--served-model-name": "" if "" in (serving.served_model_name or ()) else None,
+            "--steptime": steptime,
+        }
+    )
     if retry_failed and resume is None:
         raise OptionError("--retry-failed is of --resume")
     if pace is not None and not 0 < pace < float("inf"):

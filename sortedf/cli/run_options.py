@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
@@ -117,6 +118,13 @@ class Serving:
             for name, value in asdict(self).items()
             if value not in (None, [])
         }
+
+
+def check_named(options: Mapping[str, str | None]) -> None:
+    """See that no option is an empty text, as by a variable of the shell that is not set."""
+    for name, value in options.items():
+        if value == "":
+            raise OptionError(f"{name} is empty; give it a name or leave it out")
 
 
 def check_target(folder: str | None, resume: str | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -114,7 +115,8 @@ class Against:
         from sortedf.runner.running import Execution
 
         watch = RunWatch(self.console)
-        command = f"sortedf validate {self.folder} --against {','.join(self.names)}"
+        quoted = shlex.quote(str(self.folder))
+        command = f"sortedf validate {quoted} --against {','.join(self.names)}"
         if self.repeat is not None:
             command += f" --repeat {self.repeat}"
         with how_to_go_on(command, folder, self.console):

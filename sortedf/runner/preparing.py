@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,6 +190,23 @@ UNIDENTIFYING = ("batch", "steptime")
 def batch_path(batch: str | None) -> str | None:
     """Give the batch's path as it is found again from another folder."""
     return batch if batch in (None, "-") else str(Path(str(batch)).resolve())
+
+
+def remembered_batch(folder: str | Path, manifest: Mapping[str, Any]) -> str | None:
+    """Give the batch file that a run was begun with.
+
+    Raises
+    ------
+    InputError
+        When it was stdin, or lies there no longer: it has to be given again.
+    """
+    batch = manifest.get("batch")
+    if batch is None or (batch != "-" and Path(batch).exists()):
+        return batch
+    gone = "came from stdin" if batch == "-" else f"is no longer at {batch}"
+    plan, target = (shlex.quote(str(path)) for path in (Path(folder) / manifest["plan"], folder))
+    text = f"its batch {gone}; give it: sortedf run {plan} BATCH --resume {target}"
+    raise InputError([Fault(str(folder), None, text)])
 
 
 def unidentifying(manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -264,7 +264,13 @@ def _check_planned(plan: Plan, seen: set[str], source: str) -> None:
         Fault(plan.source, None, f"has {name!r}, which {source} does not ask for")
         for name in missing[: SHOWN_FAULTS - 1]
     ]
-    advice = Fault(source, None, "is not the batch that the plan was made of; plan it again")
+    said = "is not the batch that the plan was made of; plan it again"
+    if not seen:
+        said = (
+            "no line of it is a request of an OpenAI batch file; without BATCH, --random-prompts "
+            "runs the plan of any other backlog"
+        )
+    advice = Fault(source, None, said)
     raise InputError([advice, *shown_ones], len(missing) + 1)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
+from sortedf.engine.step_time import published
 from sortedf.runner.engines import Handover
 
 PASSING = ("pace", "warm_up")
@@ -72,6 +73,20 @@ class RunOptions:
         names = {option.name for option in fields(cls)}
         return cls(**{name: value for name, value in manifest.items() if name in names})
 
+    def settled(self) -> Self:
+        """Give the same as it is found again from another folder; bodies call the model as before.
+
+        What does not exist stays as it is, to be told of by that name; so do packaged step times.
+        """
+        steptime = self.steptime if self.steptime in published() else found_again(self.steptime)
+        return replace(
+            self,
+            model=found_again(self.model),
+            tokenizer=found_again(self.tokenizer),
+            steptime=steptime,
+            served_model_name=self.names,
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Give what is remembered as values of JSON."""
         values = {option.name: getattr(self, option.name) for option in fields(self)}
@@ -98,3 +113,8 @@ class RunOptions:
         """Whether the engine is warmed up; the replay has no need."""
         wanted = self.steptime is not None if self.warm_up is None else self.warm_up
         return wanted and self.engine != "replay"
+
+
+def found_again(path: str | None) -> str | None:
+    """Give a path as it is found again from another folder, if there is such a file or folder."""
+    return path if path is None or not Path(path).exists() else str(Path(path).resolve())

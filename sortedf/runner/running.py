@@ -19,7 +19,13 @@ from sortedf.runner.execute import Executed, execute, refused_lines, write_error
 from sortedf.runner.folder import Counts, RunFolder
 from sortedf.runner.jobs import LineError, Work, too_long
 from sortedf.runner.predicted import PREDICTION, predict_jobs, prediction_document
-from sortedf.runner.preparing import Prepared, batch_path, prepare, unidentifying
+from sortedf.runner.preparing import (
+    Prepared,
+    batch_path,
+    prepare,
+    remembered_batch,
+    unidentifying,
+)
 from sortedf.runner.run_identity import read_manifest
 from sortedf.runner.run_options import RunOptions
 from sortedf.runner.start import EngineOptions, start_engine
@@ -133,7 +139,8 @@ def run(
     EngineError
         When the engine does not start. One that dies later is a result.
     """
-    execution = Execution(options or RunOptions(), watch or Unwatched(), str(folder))
+    settled = (options or RunOptions()).settled()
+    execution = Execution(settled, watch or Unwatched(), str(folder))
     return execution.go(str(plan), None if batch is None else str(batch))
 
 
@@ -168,14 +175,14 @@ def resume(
     """
     begun = read_manifest(folder)
     execution = Execution(
-        options or RunOptions.remembered(begun),
+        (options or RunOptions.remembered(begun)).settled(),
         watch or Unwatched(),
         str(folder),
         begun=begun,
         retry_failed=retry_failed,
     )
     path = Path(folder) / begun["plan"] if plan is None else plan
-    found = begun.get("batch") if batch is None else str(batch)
+    found = remembered_batch(folder, begun) if batch is None else str(batch)
     return execution.go(str(path), found)
 
 

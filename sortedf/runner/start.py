@@ -130,6 +130,8 @@ def check_engine(name: str, options: EngineOptions) -> None:
                 f"({sys.executable}); pip install 'sortedf[{name}]', or see docs/runner.md; "
                 "--engine replay needs nothing"
             )
+    if not (Path(options.model) / "config.json").is_file():
+        raise OptionError(f"--model {options.model}: no model's folder; it has no config.json")
     if name == "vllm":
         _vllm_arguments(options)
     else:

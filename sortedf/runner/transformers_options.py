@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from sortedf.engine.kv_budget import RESERVED_BLOCKS
@@ -63,9 +62,6 @@ def check_options(options: EngineOptions) -> None:
         raise OptionError(f"--load-format is {asked!r}; transformers has auto and dummy")
     if (page := _page_size(options)) < LEAST_BLOCK_SIZE:
         raise OptionError(f"blocks of {page} tokens; transformers has {LEAST_BLOCK_SIZE} at least")
-    model = Path(str(options.model))
-    if not (model / "config.json").is_file():
-        raise OptionError(f"{model}: no model's folder; it has no config.json")
 
 
 def batching(options: EngineOptions) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -311,3 +312,124 @@ def test_time_left_is_what_was_predicted_stretched() -> None:
     assert plain.left(1, 25, 2.0) == pytest.approx(6.0)
     with progress:
         progress(jobs=1, lines=1, failed=0, tokens=1, load=Load(1, 2, 0.5, 3, 0))
+
+
+def test_a_run_is_resumed_from_another_folder(
+    plan: Path,
+    batch: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Model, tokenizer and step times are found again, and bodies call the model as before."""
+    begun, elsewhere = tmp_path / "begun", tmp_path / "elsewhere"
+    (begun / "my-model").mkdir(parents=True)
+    elsewhere.mkdir()
+    (begun / "my-model" / "config.json").write_text('{"max_position_embeddings": 60}')
+    monkeypatch.chdir(begun)
+    assert run(capsys, "run", plan, batch, "-o", tmp_path / "first")[0] == 0
+    times = ("calibrate", tmp_path / "first" / "attempts" / "1", "-o", "times.json", "-q")
+    assert run(capsys, *times)[0] == 0
+    given = ("--model", "./my-model", "--steptime", "times.json")
+    body = completion("own", [1, 2], max_tokens=3)
+    body["body"]["model"] = "./my-model"
+    with batch.open("a") as file:
+        file.write(json.dumps(body) + "\n")
+    base = planned(batch, tmp_path / "own.json", capsys)
+    assert run(capsys, "run", base, batch, "-o", tmp_path / "run", "--any-model", *given)[0] == 7
+    before = lines_of(tmp_path / "run")
+    assert before["r1"]["error"]["code"] == "context_length_exceeded"
+    assert before["own"]["response"]["body"]["model"] == "./my-model"
+
+    monkeypatch.chdir(elsewhere)
+    told = json.loads(run(capsys, "run", "--resume", tmp_path / "run", "--json")[1])
+    assert (told["answered"], told["failed"], told["not_run"]) == (4, 2, 0)
+    assert lines_of(tmp_path / "run") == before
+    monkeypatch.chdir(begun)
+    code, _, err = run(capsys, "run", "--resume", tmp_path / "run", *given)
+    assert code == 7, err
+
+
+def test_a_batch_that_is_no_longer_there_is_to_be_given(
+    plan: Path, batch: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, moved = tmp_path / "the run", tmp_path / "moved.jsonl"
+    assert run(capsys, "run", plan, batch, "-o", folder)[0] == 0
+    batch.rename(moved)
+    code, _, err = run(capsys, "run", "--resume", folder)
+    assert (code, err.count("\n")) == (3, 1)
+    assert f"is no longer at {batch}" in err
+    said = shlex.split(err.partition("give it: sortedf ")[2])
+    assert run(capsys, *(moved if word == "BATCH" else word for word in said))[0] == 0
+
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"batch": "-"}))
+    code, _, err = run(capsys, "run", "--resume", folder)
+    assert (code, err.count("\n")) == (3, 1)
+    assert "came from stdin; give it: sortedf run" in err
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("PLAN", "BATCH", "-o", "--resume"),
+        *("--model", "--tokenizer", "--served-model-name", "--steptime"),
+    ],
+)
+def test_an_empty_name_is_refused(
+    option: str,
+    plan: Path,
+    batch: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A variable of the shell that is not set: no run in a folder of another name."""
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    words: dict[str, list[object]] = {
+        "PLAN": ["", batch, "-o", "new"],
+        "BATCH": [plan, "", "-o", "new"],
+        "-o": [plan, batch, "-o", ""],
+        "--resume": ["--resume", ""],
+    }
+    code, out, err = run(capsys, "run", *words.get(option, [plan, batch, "-o", "new", option, ""]))
+    assert (code, out) == (2, "")
+    assert err == f"{option} is empty; give it a name or leave it out\n"
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("text", ["", "prompt_tokens,output_tokens\n5,3\n"])
+def test_a_backlog_that_is_no_batch(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    backlog, plan = tmp_path / "backlog.csv", tmp_path / "plan.json"
+    backlog.write_text("prompt_tokens,output_tokens\n5,3\n")
+    assert run(capsys, "solve", backlog, "--kv-tokens", 50, "-o", plan, "-q")[0] == 0
+    backlog.write_text(text)
+    code, _, err = run(capsys, "run", plan, backlog, "-o", tmp_path / "new")
+    assert code == 3
+    assert "no line of it is a request" in err
+    assert "--random-prompts" in err
+
+
+@pytest.mark.parametrize("engine", ["vllm", "transformers"])
+def test_a_model_that_is_not_there(
+    engine: str,
+    plan: Path,
+    batch: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Told before bodies that name another model fail one by one."""
+    monkeypatch.setattr("sortedf.runner.start.find_spec", lambda name: 1)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    for model in ("nowhere", "empty"):
+        told = ("run", plan, batch, "-o", "new", "--engine", engine, "--model", model)
+        code, _, err = run(capsys, *told)
+        assert (code, err.count("\n")) == (2, 1)
+        assert model in err
+        assert "no config.json" in err
+        assert not (tmp_path / "new").exists()

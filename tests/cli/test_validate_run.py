@@ -256,12 +256,12 @@ def interrupted(where: str, *arguments: object) -> subprocess.CompletedProcess[s
 def test_ctrl_c_while_other_orders_run(
     base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = executed(base, tmp_path / "run")
+    folder = executed(base, tmp_path / "a run")
     told = ("validate", folder, "--against", "svf,fcfs")
     done = interrupted("against/fcfs", *told, "--json")
     assert done.returncode == 130, done.stderr
     assert done.stdout == ""
-    assert f"sortedf validate {folder} --against svf,fcfs goes on" in done.stderr
+    assert f"sortedf validate '{folder}' --against svf,fcfs goes on" in done.stderr
     code, _, err = run(capsys, *told)
     assert code == 0
     assert "svf, run" not in err
