@@ -17,6 +17,15 @@ def shared() -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def cases(shared: Path) -> Path:
+    """Folder of inputs that broke neighbouring tools; skipped where absent."""
+    folder = shared / "cases"
+    if not folder.is_dir():
+        pytest.skip("the folder of cases is not here")
+    return folder
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """How much is asked of the real engine; the full counts are 3,000 and 150."""
     group = parser.getgroup("engine", "differential tests against vLLM")

@@ -15,14 +15,6 @@ from sortedf.instances.reading import Columns
 from sortedf.instances.source import open_source
 
 
-@pytest.fixture(scope="session")
-def cases(shared: Path) -> Path:
-    folder = shared / "cases"
-    if not folder.is_dir():
-        pytest.skip("the folder of cases is not here")
-    return folder
-
-
 def accepted(file: Path, **options: Any) -> Columns:
     return read(open_source(file), **(ESTIMATE | options))[0]
 

@@ -15,14 +15,6 @@ from run_outputs import names_in, read_strictly
 from sortedf.cli.main import main
 
 
-@pytest.fixture(scope="session")
-def cases(shared: Path) -> Path:
-    folder = shared / "cases"
-    if not folder.is_dir():
-        pytest.skip("the folder of cases is not here")
-    return folder
-
-
 def command(*arguments: object) -> int:
     return main(["run", *map(str, arguments)])
 

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from run_inputs import FakeEngine, output_of, plan_of, rows_of
 
 from sortedf.instances.source import open_source
@@ -14,14 +13,6 @@ from sortedf.runner.execute import execute, refused_lines, write_errors
 from sortedf.runner.folder import RunFolder
 from sortedf.runner.jobs import too_long
 from sortedf.runner.read_work import Reading, read_work
-
-
-@pytest.fixture(scope="session")
-def cases(shared: Path) -> Path:
-    folder = shared / "cases"
-    if not folder.is_dir():
-        pytest.skip("the folder of cases is not here")
-    return folder
 
 
 def run(file: Path, folder: Path, context: int | None = None) -> dict[Any, Any]:
