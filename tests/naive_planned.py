@@ -6,6 +6,9 @@ For engines whose token budget takes whatever waits: each prompt is computed in 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
+
+from hypothesis import strategies as st
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,51 @@ class Job:
     output: int
     predicted: int
     arrival: int
+
+
+class TwinCase(NamedTuple):
+    """Jobs, by position, and the engine on which they are planned."""
+
+    jobs: list[Job]
+    blocks: int
+    size: int
+    late: bool
+    lookahead: int
+    seats: int
+
+    def admissions(self) -> dict[int, int]:
+        """Give what :func:`admissions` gives for it."""
+        return admissions(
+            self.jobs,
+            self.blocks,
+            self.size,
+            late=self.late,
+            lookahead=self.lookahead,
+            seats=self.seats,
+        )
+
+
+@st.composite
+def twin_cases(draw: st.DrawFn, *, together_if_late: bool = False) -> TwinCase:
+    """Draw jobs none of which outlives its prediction, on tight engines.
+
+    ``together_if_late``: all arrive at once where blocks are given back late.
+    """
+    n = draw(st.integers(1, 12))
+    size = draw(st.sampled_from([1, 2, 3, 8, 16]))
+    late = draw(st.booleans())
+    lookahead = draw(st.sampled_from([1, 2, 4]))
+    seats = draw(st.sampled_from([2, 100]))
+    lengths = st.lists(st.integers(1, 40), min_size=n, max_size=n)
+    prompt, output = draw(lengths), draw(lengths)
+    spare = draw(st.lists(st.sampled_from([0, 0, 1, 5, 30]), min_size=n, max_size=n))
+    predicted = [o + more for o, more in zip(output, spare, strict=True)]
+    place = draw(st.permutations(range(n)))
+    arrival = [0] * n if late and together_if_late else draw(lengths)
+    least = max(-(-(p + o) // size) for p, o in zip(prompt, predicted, strict=True))
+    blocks = least + draw(st.integers(0, 2 * least))
+    jobs = [Job(*fields) for fields in zip(place, prompt, output, predicted, arrival, strict=True)]
+    return TwinCase(jobs, blocks, size, late, lookahead, seats)
 
 
 def admissions(

@@ -12,8 +12,7 @@ import pytest
 from engine_workloads import Workload, random_workload
 from hypothesis import given
 from hypothesis import settings as examples
-from hypothesis import strategies as st
-from naive_planned import Job, admissions
+from naive_planned import TwinCase, twin_cases
 
 import sortedf
 from sortedf.engine.replaying import Replayed, replay
@@ -102,40 +101,27 @@ def test_nothing_is_preempted_when_tokens_are_as_short_as_memory() -> None:
 
 
 @examples(deadline=None, max_examples=500)
-@given(data=st.data())
-def test_admissions_are_those_of_the_naive_twin(data: st.DataObject) -> None:
+@given(case=twin_cases(together_if_late=True))
+def test_admissions_are_those_of_the_naive_twin(case: TwinCase) -> None:
     """Where prompts take one step, exactly what a look at every later step admits is admitted."""
-    n = data.draw(st.integers(1, 12))
-    size = data.draw(st.sampled_from([1, 2, 3, 8, 16]))
-    asynchronous = data.draw(st.booleans())
-    lookahead = data.draw(st.sampled_from([1, 2, 4]))
-    seats = data.draw(st.sampled_from([2, 100]))
-    lengths = st.lists(st.integers(1, 40), min_size=n, max_size=n)
-    prompt, output = data.draw(lengths), data.draw(lengths)
-    spare = data.draw(st.lists(st.sampled_from([0, 0, 1, 5, 30]), min_size=n, max_size=n))
-    predicted = [o + more for o, more in zip(output, spare, strict=True)]
-    place = data.draw(st.permutations(range(n)))
-    arrival = [0] * n if asynchronous else data.draw(lengths)
-    least = max(-(-(p + o) // size) for p, o in zip(prompt, predicted, strict=True))
-    blocks = least + data.draw(st.integers(0, 2 * least))
-    jobs = [Job(*fields) for fields in zip(place, prompt, output, predicted, arrival, strict=True)]
-    naive = admissions(jobs, blocks, size, late=asynchronous, lookahead=lookahead, seats=seats)
+    naive, jobs, asynchronous = case.admissions(), case.jobs, case.late
+    place = [job.place for job in jobs]
     settings = EngineSettings(
-        num_gpu_blocks=blocks + 1,
-        block_size=size,
+        num_gpu_blocks=case.blocks + 1,
+        block_size=case.size,
         max_num_batched_tokens=10_000,
-        max_num_seqs=seats,
+        max_num_seqs=case.seats,
         async_scheduling=asynchronous,
         policy="planned",
-        lookahead=lookahead,
+        lookahead=case.lookahead,
     )
     found = replay(
-        sortedf.Instance(prompt, output, 2**40),
+        sortedf.Instance([job.prompt for job in jobs], [job.output for job in jobs], 2**40),
         settings,
         UNIT,
-        arrivals=arrival,
+        arrivals=[job.arrival for job in jobs],
         priorities=place,
-        predicted=predicted,
+        predicted=[job.predicted for job in jobs],
         log=True,
     )
     assert not found.preemptions.any()
@@ -144,7 +130,7 @@ def test_admissions_are_those_of_the_naive_twin(data: st.DataObject) -> None:
         ends = {job.place: naive[job.place] + job.output for job in jobs}
         busy = sorted({t for at in naive for t in range(naive[at], ends[at])})
         ours = found.admitted_step[np.argsort(place)] - 1
-        assert [busy[step] for step in ours] == [naive[at] for at in range(n)]
+        assert [busy[step] for step in ours] == [naive[at] for at in range(len(jobs))]
     else:
         assert found.admitted.tolist() == [naive[at] for at in place]
 

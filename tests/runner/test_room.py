@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive_planned import Job, admissions
+from naive_planned import Job, TwinCase, twin_cases
 
 from sortedf.runner.room import Course, Group, Limits, Room
 
@@ -79,26 +79,12 @@ def run(jobs: list[Job], room: Room, size: int, seats: int, lookahead: int) -> d
 
 
 @settings(deadline=None, max_examples=400)
-@given(data=st.data())
-def test_admissions_are_those_of_the_naive_twin(data: st.DataObject) -> None:
+@given(case=twin_cases())
+def test_admissions_are_those_of_the_naive_twin(case: TwinCase) -> None:
     """Where prompts take one step and none is outlived: exactly what every later step admits."""
-    n = data.draw(st.integers(1, 12))
-    size = data.draw(st.sampled_from([1, 2, 3, 8, 16]))
-    late = data.draw(st.booleans())
-    lookahead = data.draw(st.sampled_from([1, 2, 4]))
-    seats = data.draw(st.sampled_from([2, 100]))
-    lengths = st.lists(st.integers(1, 40), min_size=n, max_size=n)
-    prompt, output = data.draw(lengths), data.draw(lengths)
-    spare = data.draw(st.lists(st.sampled_from([0, 0, 1, 5, 30]), min_size=n, max_size=n))
-    predicted = [o + more for o, more in zip(output, spare, strict=True)]
-    place = data.draw(st.permutations(range(n)))
-    arrival = data.draw(lengths)
-    least = max(-(-(p + o) // size) for p, o in zip(prompt, predicted, strict=True))
-    blocks = least + data.draw(st.integers(0, 2 * least))
-    jobs = [Job(*fields) for fields in zip(place, prompt, output, predicted, arrival, strict=True)]
-    room = Room(limits(blocks, Group(size), late=late))
-    ours = run(jobs, room, size, seats, lookahead)
-    assert ours == admissions(jobs, blocks, size, late=late, lookahead=lookahead, seats=seats)
+    room = Room(limits(case.blocks, Group(case.size), late=case.late))
+    ours = run(case.jobs, room, case.size, case.seats, case.lookahead)
+    assert ours == case.admissions()
 
 
 def needed(engine: Limits, course: Course, call: int) -> int:
