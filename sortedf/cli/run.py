@@ -58,8 +58,8 @@ def run(
         bool | None,
         typer.Option(
             "--warm-up/--no-warm-up",
-            help="Whether the engine first does some requests that are thrown away: its first "
-            "steps are slower.",
+            help="Whether the run is rehearsed first, the answers thrown away: what an engine does "
+            "for the first time is slower.",
             show_default="where the run is predicted",
         ),
     ] = None,

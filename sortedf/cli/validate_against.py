@@ -18,11 +18,11 @@ from sortedf.errors import Fault, InputError, OptionError
 if TYPE_CHECKING:
     from sortedf.engine import Calibration
     from sortedf.instances import Plan
-    from sortedf.runner.engines import Job
+    from sortedf.runner.engines import Engine
     from sortedf.runner.executed import Attempt
     from sortedf.runner.preparing import Prepared
     from sortedf.runner.run_options import RunOptions
-    from sortedf.runner.running import Start, Started
+    from sortedf.runner.running import Start
 
 SPOKEN = {"sjf": "mcsf"}
 """Names that others use for orders, and what they are called here."""
@@ -203,12 +203,12 @@ class Against:
         from sortedf.runner.running import Execution
 
         execution = Execution(order.options, RunWatch(self.console), str(self.folder))
-        engines: list[Started] = []
+        engines: list[Engine] = []
 
-        def start(log: Path, jobs: Sequence[Job]) -> AbstractContextManager[Started]:
+        def start(log: Path) -> AbstractContextManager[Engine]:
             if not engines:
                 own = self.folder / AGAINST / "engine.log"
-                started = execution.started(order.prepared.engine_options, own, jobs)
+                started = execution.started(order.prepared.engine_options, own)
                 engines.append(stack.enter_context(started))
             return nullcontext(engines[0])
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from sortedf import __version__
 from sortedf.errors import SHOWN_FAULTS, Fault
@@ -186,15 +186,8 @@ def resume(
     return execution.go(str(path), found)
 
 
-class Started(NamedTuple):
-    """An engine, and what it was warmed up by; ``None`` when it was not."""
-
-    engine: Engine
-    warm_up: Mapping[str, int] | None
-
-
-Start = Callable[[Path, Sequence[Job]], AbstractContextManager[Started]]
-"""Gives an engine for jobs. The path is where its log may go."""
+Start = Callable[[Path], AbstractContextManager[Engine]]
+"""Gives an engine. The path is where its log may go."""
 
 
 @dataclass(frozen=True)
@@ -221,8 +214,8 @@ class Execution:
         """Run a plan, on an engine of its own."""
         prepared = prepare(plan, batch, self.options, self.watch)
 
-        def start(log: Path, jobs: Sequence[Job]) -> AbstractContextManager[Started]:
-            return self.started(prepared.engine_options, log, jobs)
+        def start(log: Path) -> AbstractContextManager[Engine]:
+            return self.started(prepared.engine_options, log)
 
         return self.execute(prepared, start)
 
@@ -238,11 +231,11 @@ class Execution:
             jobs = work.jobs(folder.status, context)
             done, prediction = None, None
             if jobs:
-                started = stack.enter_context(start(folder.attempt / "engine.log", jobs))
-                work, jobs = self._check(prepared, started.engine, folder)
+                engine = stack.enter_context(start(folder.attempt / "engine.log"))
+                work, jobs = self._check(prepared, engine, folder)
             if jobs:
-                prediction = self._predict(jobs, prepared, started.engine, folder)
-                done = self._execute(started, work, jobs, folder, prediction)
+                prediction = self._predict(jobs, prepared, engine, folder)
+                done = self._execute(engine, work, jobs, folder, prediction)
             counts = folder.finish()
         return RunResult(
             folder=folder.path,
@@ -254,18 +247,12 @@ class Execution:
         )
 
     @contextmanager
-    def started(self, options: EngineOptions, log: Path, jobs: Sequence[Job]) -> Iterator[Started]:
-        """Start an engine, and warm it up if that is wanted; closed in the end."""
-        name = self.options.engine
-        with ExitStack() as stack:
-            with self.watch.status(f"starting {name}"):
-                engine = start_engine(name, options, log)
-            stack.callback(engine.close)
-            told = None
-            if self.options.warms_up:
-                with self.watch.status(f"warming {name} up"):
-                    told = warm_up(engine, jobs)
-            yield Started(engine, told)
+    def started(self, options: EngineOptions, log: Path) -> Iterator[Engine]:
+        """Start an engine; closed in the end."""
+        with self.watch.status(f"starting {self.options.engine}"):
+            engine = start_engine(self.options.engine, options, log)
+        with closing(engine):
+            yield engine
 
     def _list(self, errors: Sequence[LineError], batch: str | None) -> None:
         """Say which lines cannot run."""
@@ -340,12 +327,16 @@ class Execution:
 
     def _execute(
         self,
-        started: Started,
+        engine: Engine,
         work: Work,
         jobs: Sequence[Job],
         folder: RunFolder,
         prediction: dict[str, Any] | None,
     ) -> Executed:
+        warmed_up_by = None
+        if self.options.warms_up:
+            with self.watch.status(f"warming {self.options.engine} up"):
+                warmed_up_by = warm_up(engine, jobs)
         requests = [] if prediction is None else prediction["requests"]
         with self.watch.progress(
             jobs=len(jobs),
@@ -353,7 +344,7 @@ class Execution:
             predicted=[request["completion"] for request in requests],
         ) as progress:
             return execute(
-                started.engine,
+                engine,
                 work,
                 jobs,
                 folder,
@@ -361,7 +352,7 @@ class Execution:
                 meta={
                     "handover": str(self.options.handover),
                     "engine": self.options.engine,
-                    "warm_up": started.warm_up,
+                    "warm_up": warmed_up_by,
                 },
                 progress=progress,
                 stop=self.watch.stop,

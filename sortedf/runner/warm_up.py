@@ -6,8 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from sortedf.runner.engines import Engine, Job
 
 REQUESTS, PROMPT_TOKENS, OUTPUT_TOKENS = 300, 2**17, 128
@@ -18,11 +16,12 @@ ROUNDS, GAIN = 5, 0.03
 
 
 def warm_up(engine: Engine, jobs: Sequence[Job]) -> Mapping[str, int]:
-    """Do requests like those to come, and throw the answers away.
+    """Rehearse what is to come, and throw the answers away.
 
-    They are an even sample of the jobs, in rounds, each in another order, until a round is hardly
-    faster than those before. Prompts are as long, and backwards, so that prefix caching finds
-    nothing of them later; outputs are short. Nothing of it is recorded.
+    Done is an even sample of the jobs, in their order, in rounds until one is hardly faster than
+    those before: what an engine does for the first time, it does slowly, down to the very sizes of
+    its steps. Prompts are as long, and backwards, so that prefix caching finds nothing of them
+    later; outputs are cut. Nothing of it is recorded.
 
     Returns
     -------
@@ -36,13 +35,12 @@ def warm_up(engine: Engine, jobs: Sequence[Job]) -> Mapping[str, int]:
     """
     prompts = sum(len(job.prompt) for job in jobs)
     stride = max(-(-len(jobs) // REQUESTS), -(-prompts // PROMPT_TOKENS))
-    sample = [job for job in map(_short, jobs[::stride]) if engine.refuses(job) is None]
+    short = [job for job in map(_short, jobs[::stride]) if engine.refuses(job) is None]
+    sample = [replace(job, place=place) for place, job in enumerate(short)]
     least, rounds = float("inf"), 0
     while sample and rounds < ROUNDS:
-        order = np.random.default_rng(rounds).permutation(len(sample)).tolist()
         began = time.monotonic()
-        shuffled = [replace(sample[k], place=place) for place, k in enumerate(order)]
-        for _ in engine.execute(shuffled):
+        for _ in engine.execute(sample):
             pass
         took = time.monotonic() - began
         rounds += 1
