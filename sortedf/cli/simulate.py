@@ -129,11 +129,11 @@ def simulate(
     rows, interrupted = _rows(served, named, console)
     from sortedf import __version__
 
-    document = served.document(rows) | {
+    document = served.document(rows, rate, saturated) | {
         "version": __version__,
         "complete": not interrupted,
+        "drawn": drawn,
         "arrivals": {name: _plain(value) for name, value in asdict(arriving).items()},
-        f"saturated_requests_per_{served.unit[:-1]}": saturated,
         "settings": None if started is None else _told(started),
         "steptime_file": steptime,
         "steptime": None if step_times is None else step_times.to_dict(),
@@ -198,6 +198,7 @@ def _served(
 
     model = None if step_times is None else step_times.model
     kept = []
+    left_out: dict[str, list[str]] = {}
     for one in named:
         why = missing(one, known, settings, model, in_steps=in_steps)
         if why is None:
@@ -205,7 +206,9 @@ def _served(
         elif text.strip() != "all":
             raise OptionError(f"{one.text}: {why}")
         else:
-            console.note(f"left out: {one.text}: {why}")
+            left_out.setdefault(why, []).append(one.text)
+    for why, texts in left_out.items():
+        console.note(f"left out: {', '.join(texts)}: {why}")
     if not kept:
         raise OptionError("no policy is left")
     return kept

@@ -1,4 +1,4 @@
-"""Online policies side by side, as tables for a terminal; columns and words that the page shares."""
+"""Online policies side by side, as tables for a terminal; columns and words for the page too."""
 
 from __future__ import annotations
 
@@ -98,8 +98,10 @@ def simulation(document: Document, width: int = 160) -> RenderableType:
         title=title(document),
         caption=f"{unit}, to the last token where nothing else is said; " + seeds_words(document),
     )
-    table.add_column("policy", overflow="fold", min_width=14)
-    columns = [column for column in COLUMNS if column.width <= width]
+    table.add_column("policy", overflow="fold", min_width=_widest(rows))
+    # Intervals take the room of some columns.
+    room = width - 40 * (len(document["seeds"]) > 1)
+    columns = [column for column in COLUMNS if column.width <= room]
     for column in columns:
         table.add_column(heading_of(column, unit), justify="right")
     places = best_first(rows, unit)
@@ -116,6 +118,11 @@ def simulation(document: Document, width: int = 160) -> RenderableType:
     if document["ablation"]:
         parts.append(ablation(document))
     return Group(*parts)
+
+
+def _widest(rows: Sequence[Row]) -> int:
+    """Give the columns that the names of policies get, at most 24."""
+    return min(24, max(len(row["policy"]) for row in rows))
 
 
 def _sides(document: Document, places: Sequence[int]) -> Table:
@@ -142,17 +149,37 @@ def with_interval(row: Row, column: Column, unit: str) -> str:
 def title(document: Document) -> str:
     """Say what was served on what."""
     work = document["workload"]
-    one = document["unit"].removesuffix("s")
-    rate = work[f"requests_per_{one}"]
-    saturated = document[f"saturated_requests_per_{one}"]
-    arriving = "at once" if rate is None else f"{rate:.3g} a {one}"
-    if rate is not None and saturated is not None:
-        arriving += f", load {rate / saturated:.2f}"
     return (
-        f"{work['name']}: {work['n']:,} requests, {arriving}; "
+        f"{work['name']}: {work['n']:,} requests, {arrivals_words(document)}; "
         f"KV cache {work['kv_tokens']:,} tokens; {engine_words(document)}; "
         f"lengths known: {document['known']}"
     )
+
+
+PROCESSES = {
+    "own": "stamps of the trace",
+    "poisson": "Poisson",
+    "bursty": "Poisson in two states",
+    "at-once": "all at once",
+}
+
+
+def arrivals_words(document: Document) -> str:
+    """Say when the requests arrive: at the rate that was asked for, else at that of the trace."""
+    told, one = document["arrivals"], document["unit"].removesuffix("s")
+    work = document["workload"]
+    rate = work[f"asked_requests_per_{one}"] or work[f"requests_per_{one}"]
+    saturated = work[f"saturated_requests_per_{one}"]
+    words = PROCESSES[told["process"]]
+    if rate is not None:
+        words += f", {rate:.3g} a {one}"
+        if saturated is not None:
+            words += f", load {rate / saturated:.2f}"
+    if told["shift"] is not None:
+        words += f", times {told['shift']:g} " + (
+            "when half have come" if told["shift_at"] is None else f"from {told['shift_at']:g} on"
+        )
+    return words
 
 
 def engine_words(document: Document) -> str:
@@ -166,6 +193,8 @@ def engine_words(document: Document) -> str:
 def seeds_words(document: Document) -> str:
     """Say what figures are over seeds."""
     count = len(document["seeds"])
+    if not document["drawn"]:
+        return "nothing was drawn at random"
     if count == 1:
         return f"seed {document['seeds'][0]}"
     return f"means over {count} seeds ± half of the {document['confidence']:.0%} interval"
@@ -216,7 +245,7 @@ def ablation(document: Document) -> Table:
     unit = document["unit"]
     table = Table(box=box.SIMPLE_HEAD, title="UniBoost step by step: times the figure before")
     for heading in ("step", "against"):
-        table.add_column(heading, overflow="fold")
+        table.add_column(heading, overflow="fold", min_width=14)
     for column in RATIOS:
         table.add_column(heading_of(column, unit), justify="right")
     for step in document["ablation"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from math import isnan
 from typing import Any
 
@@ -40,7 +41,7 @@ def ablation(
     chain = [firsts[name] for name in STEPS if name in firsts]
     return [
         {"step": after, "against": before, "ratios": _ratios(served[after], served[before])}
-        for before, after in zip(chain, chain[1:], strict=False)
+        for before, after in pairwise(chain)
     ]
 
 
@@ -49,9 +50,9 @@ def _ratios(
 ) -> dict[str, dict[str, float | None]]:
     found = {}
     for name in (*COMPARED, "throughput"):
-        pairs = [[run.get(name, 0.0) for run in runs] for runs in (ours, theirs)]
-        if min(map(min, pairs)) > 0:
-            ratio = ratio_interval(*pairs)
+        one, other = ([run.get(name, 0.0) for run in runs] for runs in (ours, theirs))
+        if min(one) > 0 and min(other) > 0:
+            ratio = ratio_interval(one, other)
             known = not isnan(ratio.low)
             found[name] = {
                 "mean": ratio.mean,

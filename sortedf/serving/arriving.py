@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -138,7 +139,7 @@ class Arriving:
                 "take longer ones"
             )
 
-    def _bursts(self) -> dict[str, float]:
+    def _bursts(self) -> dict[str, Any]:
         given = {
             "ratio": self.burst_ratio,
             "share": self.burst_share,

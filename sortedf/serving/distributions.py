@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sortedf.engine.step_time import StepTimeModel
 from sortedf.serving.alone import seconds_alone
 from sortedf.serving.arrivals import FloatArray
-from sortedf.engine.step_time import StepTimeModel
 from sortedf.serving.metrics import attainment, measured, slowdown_by_size
 from sortedf.serving.served import Served
 
@@ -18,7 +18,7 @@ DRAWN = ("ttlt", "ttft", "tbt")
 ATTAINED = ("ttft", "tbt", "seconds_per_token")
 """Measures that targets are set for."""
 
-A_DECADE = 10
+A_DECADE = 25
 """Targets in a factor of 10."""
 
 
@@ -44,7 +44,7 @@ def at_shares(runs: Sequence[Served], points: FloatArray) -> dict[str, list[floa
 
 
 def targets(unit: str) -> FloatArray:
-    """Targets to be attained, ascending: ten in each factor of 10."""
+    """Targets to be attained, ascending, 25 in each factor of 10."""
     low, high = (-3, 5) if unit == "seconds" else (0, 8)
     return np.logspace(low, high, (high - low) * A_DECADE + 1)
 

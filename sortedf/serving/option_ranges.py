@@ -48,18 +48,21 @@ def check_ranges(options: Mapping[str, Any]) -> None:
             whole_number(name, value, *_WHOLE[name])
         elif name in _NUMBERS:
             least, most = _NUMBERS[name]
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or not least <= value <= most:
+            if not _is_number(value) or not least <= value <= most:
                 above = f"to {most:g}" if most < inf else "upward"
                 raise OptionError(
                     f"{name} is {value!r}; it must be a number from {least:g} {above}"
                 )
         elif name in ("displaces", "future", "reserve") and not isinstance(value, bool):
             raise OptionError(f"{name} is {value!r}; it must be true or false")
-        elif name == "watermark" and not 0 <= value < 1:
+        elif name == "watermark" and not (_is_number(value) and 0 <= value < 1):
             raise OptionError(f"watermark is {value!r}; it must be in [0, 1)")
         elif name == "select" and value not in SELECTORS:
             raise OptionError(f"select is {value!r}; it must be one of {', '.join(SELECTORS)}")
     least, most = options.get("least_gamma", 0.0), options.get("most_gamma", inf)
     if least > most:
         raise OptionError(f"least_gamma ({least:g}) is above most_gamma ({most:g})")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -44,6 +44,8 @@ def read_policies(text: str, options: Mapping[str, Any] | None = None) -> list[N
         For a name, an option or a value that there is not, or a policy named twice.
     """
     texts = [*POLICIES] if text.strip() == "all" else [part.strip() for part in text.split(",")]
+    if not all(texts):
+        raise OptionError(f"a policy is missing in {text!r}; there are {', '.join(POLICIES)}")
     found = [_read_one(part, dict(options or {})) for part in texts]
     if len({named.text for named in found}) < len(found):
         raise OptionError(f"a policy is named twice in {text!r}")
@@ -76,7 +78,7 @@ def _read_one(text: str, options: dict[str, Any]) -> Named:
 
 def _value(text: str, key: str, value: str, default: Any) -> Any:
     """Read a value of the kind of its default."""
-    kind: type = type(default)
+    kind: Any = type(default)
     if issubclass(kind, StrEnum):
         return value
     if default is None:

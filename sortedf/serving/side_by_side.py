@@ -17,8 +17,8 @@ from sortedf.model import Instance
 from sortedf.serving.ablation import ablation
 from sortedf.serving.distributions import at_shares, attained, shares, slowdowns, targets
 from sortedf.serving.front import simulate
-from sortedf.serving.known_texts import Known
 from sortedf.serving.knowledge import Knowledge
+from sortedf.serving.known_texts import Known
 from sortedf.serving.metrics import figures, intervals
 from sortedf.serving.policy_texts import Named
 from sortedf.serving.replaying import PolicyReplay
@@ -134,8 +134,11 @@ class SideBySide:
             if len(runs) < 2
             else self._named({name: [of.low, of.high] for name, of in over_seeds.items()}),
             "by_seed": [self._named(one) for one in found],
-            "distribution": at_shares(runs, self.points),
-            "attained": attained(runs, targets(self.unit)),
+            "distribution": self._named(at_shares(runs, self.points)),
+            "attained": {
+                name.replace("seconds", self.unit): shares
+                for name, shares in attained(runs, targets(self.unit)).items()
+            },
             "slowdown": slowdowns(runs, self.step_time),
             "_figures": found,
         }
@@ -153,8 +156,13 @@ class SideBySide:
     def _named(self, found: Mapping[str, Any]) -> dict[str, Any]:
         return {with_unit(name, self.unit): value for name, value in found.items()}
 
-    def document(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Give all rows, what they share, and UniBoost's steps, as one document."""
+    def document(
+        self, rows: Sequence[Mapping[str, Any]], rate: float | None, saturated: float | None
+    ) -> dict[str, Any]:
+        """Give all rows, what they share, and UniBoost's steps, as one document.
+
+        ``rate`` is what was asked for, ``saturated`` what a load of 1 is.
+        """
         done = [row for row in rows if row["error"] is None]
         steps = ablation(
             {row["policy"]: row["_figures"] for row in done},
@@ -169,9 +177,13 @@ class SideBySide:
             "seeds": list(self.seeds),
             "confidence": CONFIDENCE,
             "known": self.known.text,
-            "workload": self._workload(),
+            "workload": self._workload()
+            | {
+                f"asked_requests_per_{self.unit[:-1]}": rate,
+                f"saturated_requests_per_{self.unit[:-1]}": saturated,
+            },
             "shares": self.points.tolist(),
-            "targets": targets(self.unit).tolist(),
+            f"targets_{self.unit}": targets(self.unit).tolist(),
             "rows": [
                 {key: value for key, value in row.items() if key != "_figures"} for row in rows
             ],
