@@ -17,6 +17,7 @@ from sortedf.errors import OptionError
 
 if TYPE_CHECKING:
     from sortedf.engine import Calibration, EngineSettings
+    from sortedf.model import Instance
     from sortedf.serving.known_texts import Known
     from sortedf.serving.policy_texts import Named
     from sortedf.serving.side_by_side import SideBySide
@@ -112,8 +113,7 @@ def simulate(
     requests = traffic.read(kv_tokens, stamps=arriving.process == "own", console=console)
     numbers = range(seed, seed + seeds)
     model = None if step_times is None else step_times.model
-    first = requests.lengths(seed)
-    options.within_budget(first, 1, False, console)
+    first = _fitting(requests.lengths(seed))
     with console.status("measuring what a load of 1 is"):
         saturated = most_served(first, started, model)
     rate = rate_of(arriving, saturated)
@@ -125,7 +125,7 @@ def simulate(
         step_time=model,
     )
     for workload in served.workloads:
-        options.within_budget(workload.instance, 1, False, console)
+        _fitting(workload.instance)
     rows, interrupted = _rows(served, named, console)
     from sortedf import __version__
 
@@ -142,6 +142,16 @@ def simulate(
     if interrupted:
         console.note(f"{len(rows)} of {len(named)} policies were simulated")
         raise typer.Exit(130)
+
+
+def _fitting(instance: Instance) -> Instance:
+    """Refuse requests that were drawn over the budget."""
+    from sortedf.errors import InfeasibleError
+    from sortedf.solvers import oversized_requests
+
+    if oversized := oversized_requests(instance):
+        raise InfeasibleError(oversized, instance.kv_tokens)
+    return instance
 
 
 def _kv_tokens(traffic: Traffic) -> int:
@@ -207,10 +217,10 @@ def _served(
             raise OptionError(f"{one.text}: {why}")
         else:
             left_out.setdefault(why, []).append(one.text)
+    if not kept:
+        raise OptionError("; ".join(left_out))
     for why, texts in left_out.items():
         console.note(f"left out: {', '.join(texts)}: {why}")
-    if not kept:
-        raise OptionError("no policy is left")
     return kept
 
 

@@ -132,7 +132,7 @@ def slowdowns(document: Document, paper: Paper) -> Figure:
     for place, style in _styles(document):
         marker = {} if style["color"] == color(OTHER) else {"marker": "o", "markersize": 4.5}
         axes.plot(range(len(classes)), means[place], **style, **marker)
-    low, high = min(coloured) * 0.85, max(coloured) * 1.2
+    low, high = _spread(min(coloured) * 0.85, max(coloured) * 1.2)
     label(axes, paper, "prompt and output tokens of a quarter of the requests", "mean slowdown")
     axes.set_yscale("log")
     axes.set(xlim=(-0.3, len(classes) - 0.7), ylim=(low, high))
@@ -200,12 +200,18 @@ def _beside(paper: Paper, panels: int) -> tuple[Figure, Any]:
     return new(paper, *((1, panels) if wide else (panels, 1)), height=1.1 if wide else 0.95)
 
 
+def _spread(low: float, high: float) -> tuple[float, float]:
+    """Widen a range to a factor of 6, in which there are numbers to write on its axis."""
+    more = max(1.0, (6 * low / high) ** 0.5)
+    return low / more, high * more
+
+
 def _log_x(axes: Axes, paper: Paper, x: str, y: str, low: float, high: float) -> None:
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     label(axes, paper, x, y)
     axes.set_xscale("log")
-    low, high = low * 0.95, max(high * 1.05, low * 1.5)
+    low, high = _spread(low * 0.95, high * 1.05)
     axes.set_xlim(low, high)
     axes.xaxis.set_major_locator(FixedLocator(log_ticks(low, high)))
     axes.xaxis.set_minor_locator(NullLocator())

@@ -75,7 +75,7 @@ def shown(value: float | None, form: str) -> str:
     if form == "count":
         return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"
     if form == "rate" or value >= 100:
-        return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+        return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
     return f"{value:.2f}" if value >= 1 else f"{value:.4f}" if value >= 0.001 else f"{value:.3g}"
 
 
@@ -150,10 +150,15 @@ def title(document: Document) -> str:
     """Say what was served on what."""
     work = document["workload"]
     return (
-        f"{work['name']}: {work['n']:,} requests, {arrivals_words(document)}; "
+        f"{work['name']}: {counted(work['n'], 'request')}, {arrivals_words(document)}; "
         f"KV cache {work['kv_tokens']:,} tokens; {engine_words(document)}; "
         f"lengths known: {document['known']}"
     )
+
+
+def counted(n: int, noun: str) -> str:
+    """Write a number of things."""
+    return f"{n:,} {noun}" + ("" if n == 1 else "s")
 
 
 PROCESSES = {
@@ -204,7 +209,9 @@ def side_words(document: Document, row: Row) -> str:
     """Say what a policy was made with, and how the engine carried it out."""
     parts = [f"{name} {value}" for name, value in row["parameters"].items()]
     words = [", ".join(parts)] if parts else []
-    if row["error"] is None and row["known"].split()[0] != document["known"].partition(":")[0]:
+    if row["error"] is not None:
+        words.insert(0, str(row["error"]))
+    elif row["known"].split()[0] != document["known"].partition(":")[0]:
         words.append(f"lengths known: {row['known']}")
     return "; ".join([*words, row["carried_out"]])
 
