@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
@@ -164,15 +164,19 @@ class Traffic:
         return Requests(n=len(trace), kv_tokens=kv_tokens, trace=trace)
 
     def _trace(self, path: str, kv_tokens: int, stamps: bool, console: Console) -> Workload:
+        from pathlib import Path
+
         from sortedf.instances import read_backlog
         from sortedf.serving.arrivals import burst
         from sortedf.serving.workloads import Workload, of_trace
 
         reading: dict[str, Any] = {"skip_bad_lines": self.skip_bad_lines, "note": console.note}
         if stamps:
-            return of_trace(path, kv_tokens=kv_tokens, **reading)
-        instance = read_backlog(path, kv_tokens=kv_tokens, **reading)
-        return Workload(instance, burst(len(instance)), path)
+            found = of_trace(path, kv_tokens=kv_tokens, **reading)
+        else:
+            instance = read_backlog(path, kv_tokens=kv_tokens, **reading)
+            found = Workload(instance, burst(len(instance)), Path(path).stem)
+        return replace(found, name="standard input") if path == "-" else found
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ def title(document: Document) -> str:
     """Say what was served on what."""
     work = document["workload"]
     return (
-        f"{work['name']}: {counted(work['n'], 'request')}, {arrivals_words(document)}; "
+        f"{counted(work['n'], 'request')} of {work['name']}, {arrivals_words(document)}; "
         f"KV cache {work['kv_tokens']:,} tokens; {engine_words(document)}; "
         f"lengths known: {document['known']}"
     )

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from running import document, program, run
 
-from sortedf.engine import EngineSettings, published
+from sortedf.engine import EngineSettings, published, replay
 from sortedf.serving.front import simulate
 from sortedf.serving.knowledge import noisy
 from sortedf.serving.metrics import figures
 from sortedf.serving.side_by_side import SideBySide, with_unit
-from sortedf.serving.workloads import Workload, drawn, of_trace
+from sortedf.serving.workloads import Workload, drawn, of_trace, saturated_rate
 
 DRAWN = ("simulate", "--poisson", "9", "--requests", "150")
 
@@ -88,7 +88,9 @@ def test_a_trace_with_its_own_stamps(capsys: pytest.CaptureFixture[str], trace: 
     assert faster["workload"]["requests_per_second"] == pytest.approx(30)
     by_stdin = program(*map(str, ("simulate", "-", *on_trace[2:], "--json")), input=TRACE)
     assert by_stdin.returncode == 0
-    assert json.loads(by_stdin.stdout)["rows"] == found["rows"]
+    printed = json.loads(by_stdin.stdout)
+    assert printed["rows"] == found["rows"]
+    assert (found["workload"]["name"], printed["workload"]["name"]) == ("trace", "standard input")
 
 
 def test_releases_are_arrivals(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -268,3 +270,22 @@ def test_oversized_are_left_out_of_the_times(
     engine = EngineSettings.for_budget(500)
     alone = figures(simulate(workload, "fcfs", engine, published()["qwen3-8b-h100"]))
     assert found["rows"][0]["figures"]["mean_ttft_seconds"] == alone["mean_ttft"]
+
+
+def test_the_azure_trace(capsys: pytest.CaptureFixture[str], shared: Path) -> None:
+    """All 19,366 requests with their stamps: first come is the engine's own policy."""
+    path = shared / "traces" / "azure_2023_conversation.csv"
+    found = document(
+        capsys, "simulate", path, "--kv-tokens", "60k", "--policy", "fcfs,svf", "--load", "0.9"
+    )
+    fcfs, svf = (row["figures"] for row in found["rows"])
+    assert found["workload"]["n"] == 19_366
+    engine = EngineSettings.for_budget(60_000)
+    model = published()["qwen3-8b-h100"]
+    workload = of_trace(path, kv_tokens=60_000)
+    rate = 0.9 * saturated_rate(workload.instance, engine, model)
+    workload = of_trace(path, rate, kv_tokens=60_000)
+    replayed = replay(workload.instance, engine, model, arrivals=workload.arrivals)
+    assert fcfs["mean_ttlt_seconds"] == pytest.approx(replayed.latency.mean())
+    assert fcfs["preemptions"] == replayed.preemptions.sum()
+    assert svf["mean_ttlt_seconds"] < 0.7 * fcfs["mean_ttlt_seconds"]

@@ -110,7 +110,7 @@ def test_eight_are_told_apart(made: Made) -> None:
     (legend, *_) = [e for e in tree.all("ul") if e.attributes.get("class") == "legend"]
     assert [item.text.strip() for item in legend.all("li")] == [
         *texts,
-        f"{len(others(document))} others",
+        simulation_tables.counted(len(others(document)), "other"),
     ]
 
 

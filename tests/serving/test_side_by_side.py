@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from small_workloads import MODEL, in_whole_steps, small
@@ -46,7 +46,7 @@ def test_a_row_is_what_the_policy_does_alone() -> None:
     side_by_side = on_engine(3)
     for named in read_policies("fcfs,svf,uniboost-space:hysteresis=1"):
         row = side_by_side.serve(named)
-        options = {"hysteresis": 1.0} if ":" in named.text else {}
+        options: dict[str, Any] = {"hysteresis": 1.0} if ":" in named.text else {}
         alone = [
             figures(simulate(small(seed)[0], named.policy.name, ENGINE, MODEL, **options))
             for seed in range(3)
@@ -130,6 +130,7 @@ def test_what_the_model_in_steps_decides() -> None:
     assert missing(named, read_known("exact"), None, None, in_steps=True) is None
 
 
+@settings(deadline=None)
 @given(st.integers(1, 10_000))
 def test_shares(n: int) -> None:
     """Ascending, from 1 % to all; the last but one leaves a request or more."""
