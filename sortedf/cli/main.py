@@ -21,6 +21,7 @@ from sortedf.cli import (
     predict,
     prove,
     report,
+    simulate,
     solve,
     validate,
     verify,
@@ -48,6 +49,7 @@ for command in (
     predict.predict,
     run_plan.run,
     validate.validate,
+    simulate.simulate,
 ):
     app.command()(command)
 app.command("kv-budget")(kv_budget.kv_budget)

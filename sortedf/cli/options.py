@@ -214,13 +214,9 @@ def load_backlog(given: Backlog, reading: Reading, console: Console) -> Loaded:
     InfeasibleError
         If requests are larger than the budget and are not to be left out, or all of them are.
     """
-    import numpy as np
-
-    from sortedf.errors import InfeasibleError, InvalidRequestError
     from sortedf.instances import example, read_backlog
-    from sortedf.solvers import oversized_requests
 
-    backlog, kv_tokens, block_size = given.backlog, given.kv_tokens, given.block_size
+    backlog, kv_tokens = given.backlog, given.kv_tokens
     if backlog == reading.output_tokens == "-":
         raise OptionError("BACKLOG and --output-tokens cannot both be stdin")
     if backlog is None:
@@ -240,6 +236,16 @@ def load_backlog(given: Backlog, reading: Reading, console: Console) -> Loaded:
             instance = read_backlog(
                 backlog, kv_tokens=kv_tokens, note=console.note, **asdict(reading)
             )
+    return within_budget(instance, given.block_size, given.skip_oversized, console)
+
+
+def within_budget(instance: Instance, block_size: int, skip: bool, console: Console) -> Loaded:
+    """Refuse requests over the budget, or leave them out; as :func:`load_backlog`."""
+    import numpy as np
+
+    from sortedf.errors import InfeasibleError, InvalidRequestError
+    from sortedf.solvers import oversized_requests
+
     try:
         planned = instance.in_blocks(block_size)
     except InvalidRequestError as error:
@@ -250,7 +256,7 @@ def load_backlog(given: Backlog, reading: Reading, console: Console) -> Loaded:
     infeasible = InfeasibleError(oversized, planned.kv_tokens, block_size)
     if len(oversized) == len(instance):
         raise infeasible
-    if not given.skip_oversized:
+    if not skip:
         console.note("no schedule can serve these; --skip-oversized leaves them out:")
         raise infeasible
     for line in str(infeasible).splitlines():

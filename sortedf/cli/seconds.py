@@ -30,7 +30,7 @@ def in_seconds(
         found = predict(plan, step_times, engine, log=log)
     return found, {
         **figures_in_seconds(found.replayed),
-        "engine": _told(engine),
+        "engine": told(engine),
         "steptime_file": name,
         "steptime": step_times.to_dict(),
     }
@@ -52,9 +52,10 @@ def check_engine(instance: Instance, block_size: int, settings: dict[str, Any]) 
     Replay(instance, engine_of_budget(instance.kv_tokens, block_size, **settings))
 
 
-def _told(settings: EngineSettings) -> dict[str, Any]:
-    told = asdict(settings) | {"version": settings.version.name, "policy": str(settings.policy)}
-    return told | {"kv_tokens": settings.kv_tokens}
+def told(settings: EngineSettings) -> dict[str, Any]:
+    """Give an engine's settings as plain data."""
+    found = asdict(settings) | {"version": settings.version.name, "policy": str(settings.policy)}
+    return found | {"kv_tokens": settings.kv_tokens}
 
 
 def best_in_seconds(

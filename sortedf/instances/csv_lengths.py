@@ -41,7 +41,7 @@ def read_csv(source: Source, log: FaultLog, options: ReadOptions, note: Note) ->
     if fault := bad_cell(header):
         raise log.stop(line, fault)
     try:
-        layout = find_layout(header, source.name, options.arrivals)
+        layout = find_layout(header, source.name, options)
     except BadLine as error:
         if any(_NUMBER.fullmatch(cell.strip()) for cell in header):
             raise log.stop(line, f"the first row names no columns: {error}") from None

@@ -28,7 +28,7 @@ def read_jsonl(source: Source, log: FaultLog, options: ReadOptions, note: Note) 
     """
     line, keys = first_object(source) or (1, {})
     try:
-        layout = find_layout(list(keys), source.name, options.arrivals)
+        layout = find_layout(list(keys), source.name, options)
     except BadLine as error:
         raise log.stop(line, str(error)) from None
     decode = _decoder(layout)

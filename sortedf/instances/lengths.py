@@ -10,7 +10,7 @@ import msgspec
 
 from sortedf.errors import SHOWN_FAULTS, OptionError
 from sortedf.instances.json_values import BadLine, shown
-from sortedf.instances.reading import Columns, FaultLog, Note
+from sortedf.instances.reading import Columns, FaultLog, Note, ReadOptions
 from sortedf.instances.timestamps import Clock
 from sortedf.model.instance import MAX_TOKENS
 
@@ -66,7 +66,7 @@ class Layout:
         return _plain(self.names[self.output]) == "output_length"
 
 
-def find_layout(names: Sequence[str], source: str, arrivals: bool) -> Layout:
+def find_layout(names: Sequence[str], source: str, options: ReadOptions) -> Layout:
     """Tell from the names of a file's columns (or keys) which of them holds what.
 
     Raises
@@ -91,6 +91,7 @@ def find_layout(names: Sequence[str], source: str, arrivals: bool) -> Layout:
         ]
         raise BadLine(f"no column or key for the {' and the '.join(missing)}; found: {found}")
     release = _place(plain, RELEASE_NAMES)
+    arrivals = options.arrivals and (release is None or not options.releases)
     stamp = _place(plain, STAMP_NAMES) if arrivals else None
     if arrivals and release is not None:
         raise OptionError(f"arrivals: {source} has releases, which are honoured as they are")

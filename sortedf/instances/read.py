@@ -87,16 +87,18 @@ def read_trace(
 ) -> tuple[Instance, list[float]]:
     """Read the requests of a trace and when each arrived, in seconds since the first, exactly.
 
-    As :func:`read_backlog` with ``arrivals``, whose releases are whole seconds, reads them.
+    As :func:`read_backlog` with ``arrivals``, whose releases are whole seconds, reads them. In a
+    backlog with releases each step of these counts as a second.
     """
     Instance([1], [1], kv_tokens)
-    options = ReadOptions(arrivals=True, skip_bad_lines=skip_bad_lines)
+    options = ReadOptions(arrivals=True, releases=True, skip_bad_lines=skip_bad_lines)
     notes: list[str] = []
     take = notes.append if note is None else note
     instance, columns = _read(open_source(path), kv_tokens, options, take)
     for text in notes:
         warnings.warn(text, stacklevel=2)
-    assert columns.seconds is not None
+    if columns.seconds is None:
+        return instance, instance.release.astype(float).tolist()
     return instance, list(columns.seconds)
 
 

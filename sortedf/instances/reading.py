@@ -20,6 +20,8 @@ class ReadOptions:
     tokenizer: str | None = None
     prompt_tokens: str | None = None
     output_tokens: str | int | None = None
+    releases: bool = False
+    """With ``arrivals``: releases will do as well."""
 
 
 @dataclass

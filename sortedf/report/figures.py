@@ -133,7 +133,7 @@ def lengths(document: Document, paper: Paper) -> Figure:
         axes.set_xscale("log")
         axes.set_xlim(counted["edges"][0] * 0.9, counted["edges"][-1] * 1.1)
         axes.set_ylim(0)
-        ticks = _log_ticks(counted["edges"][0] * 0.9, counted["edges"][-1] * 1.1)
+        ticks = log_ticks(counted["edges"][0] * 0.9, counted["edges"][-1] * 1.1)
         label(axes, paper, f"{text} (logarithmic)", "requests")
         axes.set_xticks(ticks)
         axes.xaxis.set_minor_formatter(NullFormatter())
@@ -289,10 +289,10 @@ def dashed(dashes: str) -> Any:
     return (0, tuple(float(part) / 2 for part in dashes.split())) if dashes else "-"
 
 
-def _log_ticks(low: float, high: float) -> Sequence[int]:
+def log_ticks(low: float, high: float) -> Sequence[float]:
     """Choose powers of ten in the range, or where there are few, 1, 2 and 5 times these."""
     for factors in ((1,), (1, 3), (1, 2, 5)):
-        ticks = [f * 10**k for k in range(13) for f in factors if low <= f * 10**k <= high]
+        ticks = [f * 10**k for k in range(-9, 13) for f in factors if low <= f * 10**k <= high]
         if len(ticks) >= 3:
             return ticks[:: -(-len(ticks) // 5)]
     return ticks or [round(low / 0.9)]

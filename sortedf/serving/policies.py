@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
@@ -27,6 +28,7 @@ from sortedf.serving.online_policy import (
     OnlinePolicy,
     Replanning,
 )
+from sortedf.serving.option_ranges import check_ranges
 from sortedf.serving.side import EngineSide, Eviction, Victim
 from sortedf.serving.workloads import Workload
 
@@ -322,10 +324,12 @@ def policy(name: str, **options: Any) -> OnlinePolicy:
     Raises
     ------
     OptionError
-        For a name or an option that there is not.
+        For a name, an option or a value that there is not.
     """
     if name not in POLICIES:
-        raise OptionError(f"no policy is called {name!r}; there are {', '.join(POLICIES)}")
+        close = get_close_matches(name, POLICIES, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise OptionError(f"no policy is called {name!r}; {hint}there are {', '.join(POLICIES)}")
     make = POLICIES[name]
     own = {
         key: value for key, value in options.items() if key in inspect.signature(make).parameters
@@ -336,6 +340,7 @@ def policy(name: str, **options: Any) -> OnlinePolicy:
             f"the policy {name} has no {', '.join(sorted(unknown))}; it takes "
             f"{', '.join([*inspect.signature(make).parameters, *sorted(_SIDE)])}"
         )
+    check_ranges(options)
     made = make(**own)
     side = replace(made.side, **changes)
     # Who may evict by a score needs one that the kernel knows.

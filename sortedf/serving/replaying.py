@@ -65,8 +65,6 @@ class PolicyReplay(Replay):
         engine = carried_out(settings, side)
         self.policy = policy
         self.given = Given(workload, policy.knows(workload, known), engine, step_time)
-        if side.eviction != Eviction.RECOMPUTE and engine.enable_prefix_caching:
-            raise OptionError("prefix caching is replayed with eviction by recompute alone")
         base = np.asarray(policy.key(self.given), np.float64)
         ranks = np.unique(base, return_inverse=True)[1] if policy.is_static else None
         super().__init__(
@@ -128,7 +126,15 @@ class PolicyReplay(Replay):
 
 
 def carried_out(settings: EngineSettings, side: EngineSide) -> EngineSettings:
-    """Give the settings of an engine that carries out the engine's side of a policy."""
+    """Give the settings of an engine that carries out the engine's side of a policy.
+
+    Raises
+    ------
+    OptionError
+        For what does not go together.
+    """
+    if side.eviction != Eviction.RECOMPUTE and settings.enable_prefix_caching:
+        raise OptionError("prefix caching is replayed with eviction by recompute alone")
     return settings.replace(
         policy=Policy.PLANNED if side.future else Policy.PRIORITY,
         watermark=side.watermark,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -104,9 +105,14 @@ def drawn(
     return Workload(instance, poisson(n, rate, seed=seed + 10**6), name or kind)
 
 
-def of_trace(path: str | Path, rate: float | None = None, *, kv_tokens: int) -> Workload:
-    """Read a trace with its stamps, stretched in time to ``rate`` requests a second if given."""
-    instance, seconds = read_trace(path, kv_tokens=kv_tokens)
+def of_trace(
+    path: str | Path, rate: float | None = None, *, kv_tokens: int, **reading: Any
+) -> Workload:
+    """Read a trace with its stamps, stretched in time to ``rate`` requests a second if given.
+
+    ``reading``: options of :func:`sortedf.instances.read.read_trace`.
+    """
+    instance, seconds = read_trace(path, kv_tokens=kv_tokens, **reading)
     order = np.argsort(seconds, kind="stable")
     times = np.array(seconds)[order]
     workload = Workload(instance.select(order), times, Path(path).stem)

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 from sortedf.report.palette import PALETTE
 
-VOID = {"meta", "link", "br", "img", "input", "hr"}
+VOID = {"meta", "link", "br", "wbr", "img", "input", "hr"}
 
 
 class Element:

@@ -223,12 +223,23 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the page of all policies side by side, on two seeds; one collapses."""
+    target = tmp_path_factory.mktemp("simulated") / "policies.html"
+    told = ["simulate", "--load", "1", "--requests", "150", "--seeds", "2", "-q"]
+    assert main([*told, "-o", str(target)]) == 0
+    return target
+
+
 @pytest.mark.parametrize(("width", "paper"), [(1400, "wide"), (320, "narrow")])
-@pytest.mark.parametrize(("which", "pictures"), [("validation", 3), ("compared", 5)])
-def test_layout_of_a_validation(
+@pytest.mark.parametrize(
+    ("which", "pictures"), [("validation", 3), ("compared", 5), ("simulated", 4)]
+)
+def test_layout_of_other_pages(
     which: str, pictures: int, width: int, paper: str, request: pytest.FixtureRequest
 ) -> None:
-    """The pages of predicted against realized keep to the same rules."""
+    """The pages of predicted against realized and of policies keep to the same rules."""
     seen = measured(request.getfixturevalue(which), width)
     assert seen["scroll"] <= seen["width"]
     assert seen["outside"] == 0
