@@ -61,7 +61,7 @@ $(VENV)/.run: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,tokenize]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,tokenize,learn]'
 	touch $@ $(VENV)/.run
 
 $(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
