@@ -18,6 +18,7 @@ from sortedf.cli import (
     compare,
     generate,
     kv_budget,
+    learn,
     predict,
     prove,
     report,
@@ -46,6 +47,7 @@ for command in (
     generate.generate,
     calibrate.calibrate,
     predict.predict,
+    learn.learn,
     run_plan.run,
     validate.validate,
 ):

@@ -20,6 +20,8 @@ class ReadOptions:
     tokenizer: str | None = None
     prompt_tokens: str | None = None
     output_tokens: str | int | None = None
+    without_outputs: bool = False
+    """Do without output tokens, which count as 1 then: they are about to be predicted."""
 
 
 @dataclass

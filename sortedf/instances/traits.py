@@ -15,10 +15,12 @@ from sortedf.model import Instance
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
+Index: TypeAlias = IntArray | npt.NDArray[np.bool_] | slice
+"""Which requests: their positions, a mask, or a slice."""
 
 COLUMN_NAMES = ("model", "task", "category", "type", "log type")
-"""Columns (or keys) of a file that are known on arrival, by these names; a file's others may not be:
-traces hold totals and times of completion, which tell the output itself."""
+"""Columns (or keys) of a file that are known on arrival. Its others may not be: traces hold totals
+and times of completion, which tell the output itself."""
 
 LIMIT_NAMES = ("max_completion_tokens", "max_tokens")
 TEXT_NAMES = ("prompt",)
@@ -64,8 +66,8 @@ class Traits:
         there = [name for name, values in given.items() if values is not None]
         return ["prompt tokens", *there, *self.columns]
 
-    def select(self, index: npt.ArrayLike | slice) -> Traits:
-        """Give some of the requests, by positions or a slice."""
+    def select(self, index: Index) -> Traits:
+        """Give some of the requests, in the order of the index."""
         place = np.arange(len(self))[index]
 
         def some(values: Sequence[Any]) -> list[Any]:
@@ -124,11 +126,15 @@ class History:
     def __len__(self) -> int:
         return len(self.traits)
 
-    def select(self, index: npt.ArrayLike | slice) -> History:
-        """Give some of the requests, by positions or a slice."""
+    def select(self, index: Index) -> History:
+        """Give some of the requests, in the order of the index."""
         return replace(
             self, traits=self.traits.select(index), output_tokens=self.output_tokens[index]
         )
+
+    def shared_with(self, other: Traits) -> History:
+        """Leave out what is not known of the others; see :meth:`Traits.shared_with`."""
+        return replace(self, traits=self.traits.shared_with(other))
 
     def split(self, share: float) -> tuple[History, History]:
         """Split by time: the earlier requests, and the later ``share`` of them."""

@@ -78,7 +78,7 @@ class Features:
 
 
 def _kinds(values: Sequence[Any]) -> dict[str, int] | None:
-    """Number the most frequent values; ``None`` for a column of numbers."""
+    """Give numbers to the most frequent values; ``None`` for a column of numbers."""
     given = [value for value in values if value not in (None, "")]
     if given and not any(math.isnan(_number(value)) for value in given):
         return None

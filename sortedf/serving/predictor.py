@@ -42,7 +42,7 @@ _BOOSTING = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prediction:
+class PredictedLengths:
     """What a predictor says of n requests.
 
     Parameters
@@ -111,7 +111,7 @@ class Predictor:
         self._quantiles = quantiles
         self._bit = bit
 
-    def predict(self, traits: Traits) -> Prediction:
+    def predict(self, traits: Traits) -> PredictedLengths:
         """Predict requests, together; O(n) after about a millisecond."""
         matrix = self._features.matrix(traits)
         with _one_thread():
@@ -124,7 +124,7 @@ class Predictor:
         # A negative widening can turn ends round; what they enclose then is more than asked for.
         lower = np.clip(np.floor(np.exp(np.minimum(*ends))), 1, most)
         upper = np.clip(np.ceil(np.exp(np.maximum(*ends))), 1, most)
-        return Prediction(
+        return PredictedLengths(
             predicted=np.clip(np.exp(middle), lower, upper),
             lower=lower.astype(np.int64),
             upper=upper.astype(np.int64),
@@ -199,7 +199,7 @@ def learn(
     """
     if not 0 < coverage < 1:
         raise OptionError(f"the coverage is {coverage}; it must be above 0 and below 1")
-    regressor, classifier = _learners()
+    regressor, classifier = learners()
     _check_length(history, coverage)
     train, calibration = history.split(CALIBRATION)
     features = Features(train.traits)
@@ -209,7 +209,11 @@ def learn(
         "categorical_features": features.categorical,
     }
     matrix, outputs = features.matrix(train.traits), np.log(train.output_tokens)
-    given = class_means(train.output_tokens) if proxies is None else proxies.checked()
+    given = (
+        class_means(train.output_tokens.astype(np.float64))
+        if proxies is None
+        else proxies.checked()
+    )
     long = train.output_tokens > given.threshold
     with _one_thread():
         quantiles = [
@@ -251,7 +255,8 @@ def _check_length(history: History, coverage: float) -> None:
         raise InputError([Fault(history.source, None, text)])
 
 
-def _learners() -> tuple[Any, Any]:
+def learners() -> tuple[Any, Any]:
+    """Import scikit-learn's regressor and classifier; an :class:`OptionError` where it is not."""
     try:
         from sklearn import ensemble
     except ImportError as error:
