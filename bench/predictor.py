@@ -2,11 +2,11 @@
 
     python bench/predictor.py [TRACES] [--load 0.95] [--seeds 3] [--tenth]
 
-Of every trace in the folder TRACES the first half trains and calibrates, the second is predicted and
-served; of a drawn mix of chats and arXiv summaries, too, where a prompt tells which it is. First the
-errors on the second half, then the policies on the replayed engine of ``bench/policies.py`` with
-outputs known exactly, learnt, and all taken to be the earlier median (`alike`); `fcfs` and
-`uniboost` need to know nothing. Arrivals are the trace's own, stretched to the load, for the first
+Of every trace in the folder TRACES the first half trains and calibrates, the second is predicted
+and served; of a drawn mix of chats and arXiv summaries, too, where a prompt tells which it is.
+First the errors on the second half, then the policies on the replayed engine of bench/policies.py
+with outputs known exactly, learnt, and all taken to be the earlier median (alike); fcfs and
+uniboost need to know nothing. Arrivals are the trace's own, stretched to the load, for the first
 seed, and Poisson for the others. Last the time of predictions against the mean end-to-end time.
 """
 
@@ -163,7 +163,14 @@ def served_table(half: Half, load: float, seeds: int, console: Console) -> None:
     ]
     title = f"{half.name}, {n:,} requests, {load:g} of {rate / load:.2f}/s, {seeds} seeds"
     table = Table("policy", "lengths", box=SIMPLE_HEAD, title=title)
-    for column in ("mean s", "P99 s", "P99 first s", "mean x exact", "mean x alike", "95 %"):
+    for column in (
+        "mean s",
+        "P99 s",
+        "P99 first s",
+        "mean x exact",
+        "mean x alike",
+        "95 % of that",
+    ):
         table.add_column(column, justify="right")
     rows: dict[tuple[str, str], list[dict[str, float]]] = {}
     for name, options in BLIND:
