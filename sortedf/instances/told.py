@@ -140,13 +140,14 @@ def traits_told(
 def _limits(told: Sequence[Row], lines: Sequence[int], log: FaultLog) -> FloatArray:
     limits = np.full(len(told), np.inf)
     for index, row in enumerate(told):
-        value = next((row[name] for name in LIMIT_NAMES if row.get(name) not in (None, "")), None)
-        if value is None:
+        name = next((name for name in LIMIT_NAMES if row.get(name) not in (None, "")), None)
+        if name is None:
             continue
+        value = row[name]
         if isinstance(value, str) and value.strip().isdecimal():
             value = int(value)
         try:
-            limits[index] = whole_number(value, LIMIT_NAMES[0])
+            limits[index] = whole_number(value, name)
         except BadLine as bad:
             raise log.stop(lines[index], str(bad)) from None
     return limits

@@ -69,7 +69,7 @@ class Features:
         if self._like.texts is not None:
             texts = traits.texts
             shape = n, COUNTS + WORD_BUCKETS
-            found = np.full(shape, np.nan) if texts is None else _of_texts(texts)
+            found = _of_texts(texts) if texts else np.full(shape, np.nan)
             columns += list(found.T)
         matrix: FloatArray = np.column_stack(columns).astype(np.float64)
         # A limit of infinity is no limit, and no number to split by.

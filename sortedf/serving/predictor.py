@@ -24,6 +24,9 @@ from sortedf.orders.one_bit import Proxies
 from sortedf.serving.features import Features
 from sortedf.serving.knowledge import Knowledge, class_means
 
+LEAVES = 50
+"""Least share of the requests in a leaf of a tree is one in so many; from 5 to 30 requests."""
+
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 LEAST_HISTORY = 40
@@ -36,7 +39,6 @@ _BOOSTING = {
     "learning_rate": 0.2,
     "max_iter": 40,  # a request by itself costs some microseconds a tree
     "max_leaf_nodes": 15,
-    "min_samples_leaf": 30,
     "early_stopping": False,  # it would draw its own random part of the history
 }
 
@@ -136,7 +138,8 @@ class Predictor:
     def calibrate(self, calibration: History) -> None:
         """Set the widening by requests that have trained nothing; see :func:`learn`."""
         matrix = self._features.matrix(calibration.traits)
-        low, _, high = self._logarithms(matrix)
+        with _one_thread():
+            low, _, high = self._logarithms(matrix)
         outputs = np.log(calibration.output_tokens)
         scores = np.sort(np.maximum(low - outputs, outputs - high))
         self.widening = float(scores[calibration_rank(len(scores), self.coverage) - 1])
@@ -205,6 +208,7 @@ def learn(
     features = Features(train.traits)
     options: dict[str, Any] = {
         **_BOOSTING,
+        "min_samples_leaf": min(max(len(train) // LEAVES, 5), 30),
         "random_state": seed,
         "categorical_features": features.categorical,
     }
@@ -221,8 +225,8 @@ def learn(
             for share in ((1 - coverage) / 2, 0.5, (1 + coverage) / 2)
         ]
         bit = classifier(**options).fit(matrix, long) if 0 < long.sum() < len(long) else None
-        predictor = Predictor(features, quantiles, bit, given, coverage)
-        predictor.calibrate(calibration)
+    predictor = Predictor(features, quantiles, bit, given, coverage)
+    predictor.calibrate(calibration)
     if proxies is None:
         predictor.proxies = _means_of_taken(predictor, calibration)
     return predictor
@@ -246,9 +250,9 @@ def _means_of_taken(predictor: Predictor, calibration: History) -> Proxies:
 
 def _check_length(history: History, coverage: float) -> None:
     n = len(history)
-    least = LEAST_HISTORY
-    while calibration_rank(round(CALIBRATION * least), coverage) > round(CALIBRATION * least):
-        least += 1
+    # Of m scores the k-th must be there: k <= m from coverage / (1 - coverage) on.
+    scores = math.ceil(coverage / (1 - coverage) - 1e-9)
+    least = max(LEAST_HISTORY, math.ceil(scores / CALIBRATION))
     if n < least:
         noun = "request" if n == 1 else "requests"
         text = f"{n} finished {noun}; a predictor with coverage {coverage:g} needs at least {least}"
