@@ -160,11 +160,12 @@ def test_numbers_and_rare_kinds() -> None:
 def test_limits_are_kept() -> None:
     """No prediction and no bound is above what a request may generate."""
     history = drawn_history(5, 200)
-    limited = replace(history.traits, limits=np.where(np.arange(200) % 2, 70.0, np.inf))
-    outputs = np.minimum(history.output_tokens, limited.limits).astype(np.int64)
+    limits = np.where(np.arange(200) % 2, 70.0, np.inf)
+    limited = replace(history.traits, limits=limits)
+    outputs = np.minimum(history.output_tokens, limits).astype(np.int64)
     found = learn(History(traits=limited, output_tokens=outputs)).predict(limited)
-    assert (found.upper <= limited.limits).all()
-    assert (found.predicted <= limited.limits).all()
+    assert (found.upper <= limits).all()
+    assert (found.predicted <= limits).all()
     assert (found.predicted[::2] > 70).any()
 
 
