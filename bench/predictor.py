@@ -5,9 +5,10 @@
 Of every trace in the folder TRACES the first half trains and calibrates, the second is predicted
 and served; of a drawn mix of chats and arXiv summaries, too, where a prompt tells which it is.
 First the errors on the second half, then the policies on the replayed engine of bench/policies.py
-with outputs known exactly, learnt, and all taken to be the earlier median (alike); fcfs and
-uniboost, with a watermark, need to know nothing. Arrivals are the trace's own, stretched to the load, for the first
-seed, and Poisson for the others. Last the time of predictions against the mean end-to-end time.
+with outputs known exactly, learnt, and all taken to be the earlier median (alike, which has no
+bounds for a-min and a-max); fcfs and uniboost, with a watermark, need to know nothing. Arrivals are
+the trace's own, stretched to the load, for the first seed, and Poisson for the others. Last the
+time of predictions against the mean end-to-end time.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ from sortedf.instances.traits import FloatArray, History, Traits
 from sortedf.model import Instance
 from sortedf.serving.arrivals import poisson, stretched
 from sortedf.serving.front import simulate
-from sortedf.serving.knowledge import Knowledge, exact, one_bit
+from sortedf.serving.knowledge import Knowledge, exact, nothing, one_bit
 from sortedf.serving.metrics import figures, ratio_interval
+from sortedf.serving.online_policy import OnlinePolicy
+from sortedf.serving.policies import policy
 from sortedf.serving.prediction_errors import (
     PAPER_SHARES,
     constant_errors,
@@ -51,10 +54,19 @@ TRACES = (
 """Name, file and KV budget (tokens)."""
 
 MIX, MIX_BUDGET = 16_000, 40_000
-POLICIES = ("sjf", "svf", "svf-1bit", "boost-volume")
-BLIND = ("fcfs", "uniboost")
 WATERMARK = 0.03
-"""Of those that know nothing, the cheapest that they can do."""
+
+
+def policies() -> list[tuple[str, OnlinePolicy, bool]]:
+    """List what is served by: label, policy, and whether it needs to know anything."""
+    kept = {"watermark": WATERMARK}
+    return [
+        ("fcfs, watermark", policy("fcfs", **kept), False),
+        ("uniboost, watermark", policy("uniboost", **kept), False),
+        *((name, policy(name), True) for name in ("sjf", "svf", "svf-1bit", "boost-volume")),
+        ("svf, watermark, no check", policy("svf", future=False, **kept), True),
+        *((name, policy(name), True) for name in ("a-min", "a-max")),
+    ]
 
 
 @dataclass(frozen=True)
@@ -143,6 +155,8 @@ def _known(half: Half, name: str, how: str) -> Knowledge:
     if how == "learnt":
         bit = name == "svf-1bit"
         return half.predicted.known_bit() if bit else half.predicted.known(half.instance)
+    if how == "nothing":
+        return nothing(half.instance)
     n, middle = len(half.instance), float(np.median(half.earlier.output_tokens))
     return Knowledge(kind="alike", predicted=np.full(n, middle))
 
@@ -175,26 +189,27 @@ def served_table(half: Half, load: float, seeds: int, console: Console) -> None:
     ):
         table.add_column(column, justify="right")
     rows: dict[tuple[str, str], list[dict[str, float]]] = {}
-    for name in BLIND:
-        rows[name, "nothing"] = [
-            figures(simulate(workload, name, engine, model, watermark=WATERMARK))
-            for workload in drawn
-        ]
-    for name in POLICIES:
-        for how in ("exact", "learnt", "alike"):
-            known = _known(half, name, how)
-            rows[name, how] = [
-                figures(simulate(workload, name, engine, model, known=known)) for workload in drawn
+    for label, chosen, asks in policies():
+        for how in ("exact", "learnt", "alike") if asks else ("nothing",):
+            if how == "alike" and chosen.name.startswith("a-"):
+                continue
+            known = _known(half, chosen.name, how)
+            rows[label, how] = [
+                figures(simulate(workload, chosen, engine, model, known=known))
+                for workload in drawn
             ]
     for (name, how), runs in rows.items():
         means = [run["mean_ttlt"] for run in runs]
         against = ["", "", ""]
         if how == "learnt":
             for place, other in enumerate(("exact", "alike")):
+                if (name, other) not in rows:
+                    continue
                 theirs = [run["mean_ttlt"] for run in rows[name, other]]
                 ratio = ratio_interval(means, theirs)
                 against[place] = f"{ratio.mean:.2f}"
-                against[2] = "" if seeds < 2 else f"{ratio.low:.2f}-{ratio.high:.2f}"
+                if other == "alike" and seeds > 1:
+                    against[2] = f"{ratio.low:.2f}-{ratio.high:.2f}"
         table.add_row(
             name,
             how,
