@@ -19,12 +19,13 @@ def drawn_history(seed: int, n: int, *, noise: float = 0.4, informative: bool = 
 
 
 def of_two_kinds(seed: int, n: int) -> History:
-    """Draw requests whose column, limit and words tell whether about 50 or 800 tokens come."""
+    """Draw requests whose column, hour and words tell whether about 50 or 800 tokens come."""
     rng = np.random.default_rng(seed)
     long = rng.random(n) < 0.5
     output = np.maximum(np.rint(np.where(long, 800, 50) * np.exp(0.1 * rng.standard_normal(n))), 1)
     traits = Traits(
         prompt_tokens=rng.integers(10, 100, n),
+        hours=np.where(long, 3.0, 15.0) + rng.random(n),
         columns={"task": ["essay" if is_long else "label" for is_long in long]},
         texts=[
             "Write an essay on queues." if is_long else "Which label fits? yes or no?"

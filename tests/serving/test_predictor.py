@@ -108,9 +108,9 @@ def test_same_history_same_predictions(seed: int, n: int) -> None:
     assert (first.lower >= 1).all()
 
 
-@pytest.mark.parametrize("what", ["columns", "texts"])
+@pytest.mark.parametrize("what", ["columns", "texts", "hours"])
 def test_what_is_known_is_learnt(what: str) -> None:
-    """A column, or the words of a prompt, tell the two kinds apart; prompt lengths do not."""
+    """A column, the words of a prompt or the hour tell the two kinds apart; prompt lengths do not."""
     history = of_two_kinds(3, 600)
     kept = Traits(
         prompt_tokens=history.traits.prompt_tokens, **{what: getattr(history.traits, what)}
