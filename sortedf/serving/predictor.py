@@ -152,8 +152,10 @@ class Predictor:
         return found
 
     def _bits(self, matrix: FloatArray) -> BoolArray:
-        if self._bit is None or not len(matrix):
-            return np.zeros(len(matrix), np.bool_)
+        if not len(matrix):
+            return np.empty(0, np.bool_)
+        if isinstance(self._bit, bool):
+            return np.full(len(matrix), self._bit)
         return np.asarray(self._bit.predict(matrix), np.bool_)
 
 
@@ -224,7 +226,8 @@ def learn(
             regressor(loss="quantile", quantile=share, **options).fit(matrix, outputs)
             for share in ((1 - coverage) / 2, 0.5, (1 + coverage) / 2)
         ]
-        bit = classifier(**options).fit(matrix, long) if 0 < long.sum() < len(long) else None
+        # Where all are of one class there is nothing to tell apart.
+        bit = classifier(**options).fit(matrix, long) if 0 < long.mean() < 1 else bool(long[0])
     predictor = Predictor(features, quantiles, bit, given, coverage)
     predictor.calibrate(calibration)
     if proxies is None:

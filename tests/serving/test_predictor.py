@@ -19,6 +19,7 @@ from sortedf.errors import InputError, OptionError
 from sortedf.instances.traits import History, Traits, history_of, traits_of
 from sortedf.model import Instance
 from sortedf.orders.one_bit import Proxies
+from sortedf.serving.features import Features
 from sortedf.serving.front import simulate
 from sortedf.serving.policies import POLICIES
 from sortedf.serving.prediction_errors import errors_of, try_out
@@ -110,7 +111,7 @@ def test_same_history_same_predictions(seed: int, n: int) -> None:
 
 @pytest.mark.parametrize("what", ["columns", "texts", "hours"])
 def test_what_is_known_is_learnt(what: str) -> None:
-    """A column, the words of a prompt or the hour tell the two kinds apart; prompt lengths do not."""
+    """A column, the words of a prompt or the hour tell two kinds apart; prompt lengths do not."""
     history = of_two_kinds(3, 600)
     kept = Traits(
         prompt_tokens=history.traits.prompt_tokens, **{what: getattr(history.traits, what)}
@@ -140,6 +141,23 @@ def test_unseen_kinds_and_missing_values() -> None:
     bare = predictor.predict(Traits(prompt_tokens=asked.prompt_tokens))
     assert (bare.upper >= bare.lower).all()
     assert len(predictor.predict(asked.select(slice(0))).predicted) == 0
+
+
+def test_features() -> None:
+    """Kinds are numbered from the most frequent, numbers taken as they are; else nan."""
+    columns = {"kind": ["b", "a", "b", None], "size": ["1", 2.5, "", "7"], "none": [None] * 4}
+    traits = Traits(prompt_tokens=np.array([4, 5, 6, 7]), columns=columns, texts=["1 a?\n"] * 4)
+    features = Features(traits)
+    nan = np.nan
+    expected = [[4, 0, 1, nan], [5, 1, 2.5, nan], [6, 0, nan, nan], [7, nan, 7, nan]]
+    matrix = features.matrix(traits)
+    np.testing.assert_array_equal(matrix[:, :4], expected)
+    np.testing.assert_array_equal(matrix[0, 4:9], [5, 2, 2, 1, 1])
+    assert features.categorical[:4] == [False, True, False, False]
+    new = Traits(
+        prompt_tokens=np.array([8]), columns={"kind": ["c"], "size": ["big"], "none": ["x"]}
+    )
+    np.testing.assert_array_equal(features.matrix(new)[0, :4], [8, nan, nan, nan])
 
 
 def test_numbers_and_rare_kinds() -> None:
@@ -181,9 +199,13 @@ def test_the_bit_and_its_proxies() -> None:
     assert short == pytest.approx(outputs[~taken].mean())
     assert long == pytest.approx(outputs[taken].mean())
     burst = Proxies.burst(20_000)
-    known = learn(history, proxies=burst).predict(calibration.traits).known_bit()
+    found = learn(history, proxies=burst).predict(calibration.traits)
+    known = found.known_bit()
     assert known.kind == "one-bit"
-    assert set(np.unique(known.outputs)) <= {burst.short, burst.long}
+    assert (known.outputs == burst.long).all()  # as all outputs are above its threshold
+    some = learn(history, proxies=Proxies(5_000, 3, 99)).predict(calibration.traits)
+    assert 0 < some.long.mean() < 1
+    np.testing.assert_array_equal(some.known_bit().outputs, np.where(some.long, 99, 3))
     alike = History(traits=history.traits, output_tokens=np.full(400, 7))
     found = learn(alike).predict(calibration.traits)
     assert not found.long.any()
