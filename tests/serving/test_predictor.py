@@ -6,6 +6,7 @@ import math
 import sys
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from sortedf.orders.one_bit import Proxies
 from sortedf.serving.features import Features
 from sortedf.serving.front import simulate
 from sortedf.serving.policies import POLICIES
-from sortedf.serving.prediction_errors import errors_of, try_out
+from sortedf.serving.prediction_errors import try_out
 from sortedf.serving.predictor import CALIBRATION, PredictedLengths, calibration_rank, learn
 
 SEEDS = st.integers(0, 2**31)
@@ -145,7 +146,11 @@ def test_unseen_kinds_and_missing_values() -> None:
 
 def test_features() -> None:
     """Kinds are numbered from the most frequent, numbers taken as they are; else nan."""
-    columns = {"kind": ["b", "a", "b", None], "size": ["1", 2.5, "", "7"], "none": [None] * 4}
+    columns: dict[str, list[Any]] = {
+        "kind": ["b", "a", "b", None],
+        "size": ["1", 2.5, "", "7"],
+        "none": [None] * 4,
+    }
     traits = Traits(prompt_tokens=np.array([4, 5, 6, 7]), columns=columns, texts=["1 a?\n"] * 4)
     features = Features(traits)
     nan = np.nan
@@ -154,6 +159,8 @@ def test_features() -> None:
     np.testing.assert_array_equal(matrix[:, :4], expected)
     np.testing.assert_array_equal(matrix[0, 4:9], [5, 2, 2, 1, 1])
     assert features.categorical[:4] == [False, True, False, False]
+    limited = Traits(prompt_tokens=np.array([4, 5]), limits=np.array([9.0, np.inf]))
+    np.testing.assert_array_equal(Features(limited).matrix(limited), [[4, 9], [5, nan]])
     new = Traits(
         prompt_tokens=np.array([8]), columns={"kind": ["c"], "size": ["big"], "none": ["x"]}
     )
@@ -233,47 +240,6 @@ def test_what_is_known_fits_the_budget() -> None:
     lower, upper = known.bounds()
     assert (np.maximum(known.outputs, upper) + tight.prompt_tokens <= 1_000).all()
     assert (lower <= upper).all()
-
-
-def test_errors_are_those_of_a_plain_loop() -> None:
-    """Relative errors, coverage, widths and the bit, counted by hand."""
-    history = History(
-        traits=Traits(prompt_tokens=np.array([1, 1, 1, 1])), output_tokens=np.array([10, 20, 40, 5])
-    )
-    found = PredictedLengths(
-        predicted=np.array([12.0, 20.0, 20.0, 6.0]),
-        lower=np.array([10, 15, 10, 6]),
-        upper=np.array([15, 19, 60, 8]),
-        long=np.array([False, True, False, False]),
-        proxies=Proxies(15, 8, 30),
-        coverage=0.9,
-    )
-    errors = errors_of(found, history)
-    assert errors.n == 4
-    assert errors.mean_relative == pytest.approx((0.2 + 0 + 0.5 + 0.2) / 4)
-    assert errors.median_relative == pytest.approx(0.2)
-    assert errors.mean_absolute == pytest.approx((2 + 0 + 20 + 1) / 4)
-    assert errors.coverage == 0.5
-    assert errors.width == 4.5
-    assert errors.bit_accuracy == 0.75
-    assert errors.bit_guess == 0.5
-    assert errors.rank_correlation == pytest.approx(0.9486832980505138)  # with one tie
-    same = replace(found, predicted=np.full(4, 9.0))
-    assert math.isnan(errors_of(same, history).rank_correlation)
-
-
-def test_a_trial_looks_only_back() -> None:
-    """The later part is predicted from the earlier alone: what it holds changes no prediction."""
-    history = drawn_history(10, 400)
-    changed = history.output_tokens.copy()
-    changed[300:] *= 3
-    other = replace(history, output_tokens=changed)
-    first, second = try_out(history), try_out(other)
-    assert first.learnt == second.learnt == 300
-    assert first.proxies == second.proxies
-    assert first.errors.coverage > second.errors.coverage
-    assert first.overhead.alone > 0
-    assert first.overhead.shares(2.0) == (first.overhead.together / 2, first.overhead.alone / 2)
 
 
 def test_refused(monkeypatch: pytest.MonkeyPatch) -> None:
