@@ -138,10 +138,12 @@ def test_requests_without_outputs(tmp_path: Path, packed: bool) -> None:
     assert found.instance.output_tokens.tolist() == [1, 1]
     assert found.traits.columns == {"task": ["sum", ""]}
     path = tmp_path / "b.jsonl"
-    path.write_text('{"input_length": 5, "output_length": 77, "timestamp": 5000}\n')
-    one = read_requests(path, note=print)
-    assert one.instance.output_tokens.tolist() == [1]
-    assert one.instance.release.tolist() == [0]
+    rows = [{"input_length": 5, "output_length": 77, "timestamp": 5000 * k} for k in (1, 2)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = read_requests(path, note=print)
+    assert found.instance.output_tokens.tolist() == [1, 1]
+    assert found.instance.release.tolist() == [0, 0]
+    assert list(found.seconds) == [0, 5]
     path.write_text(json.dumps(completion("a", ["One", "Two"], n=2)) + "\n")
     several = read_requests(path, prompt_tokens="chars/1", note=print)
     assert several.instance.ids == ("a#0", "a#1", "a#2", "a#3")
