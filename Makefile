@@ -35,6 +35,7 @@ bench-tenth: $(VENV)/.bench
 	$(BIN)/python bench/guarantees.py --tenth
 	$(BIN)/python bench/reductions.py --tenth
 	$(BIN)/python bench/policies.py --tenth
+	$(BIN)/python bench/predictor.py --tenth
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check
@@ -61,11 +62,11 @@ $(VENV)/.run: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,tokenize]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,tokenize,learn]'
 	touch $@ $(VENV)/.run
 
 $(VENV)/.bench: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[learn]'
 	touch $@ $(VENV)/.run
 
 $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python

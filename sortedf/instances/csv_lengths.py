@@ -46,7 +46,7 @@ def read_csv(source: Source, log: FaultLog, options: ReadOptions, note: Note) ->
         if any(_NUMBER.fullmatch(cell.strip()) for cell in header):
             raise log.stop(line, f"the first row names no columns: {error}") from None
         raise log.stop(line, str(error)) from None
-    rows = Rows(layout, log)
+    rows = Rows(layout, log, options.without_outputs)
     width, all_utf8 = len(header), source.is_utf8
     for line, row in records:
         if len(row) != width:
@@ -58,7 +58,7 @@ def read_csv(source: Source, log: FaultLog, options: ReadOptions, note: Note) ->
             rows.add(
                 line,
                 _number(row[layout.prompt]),
-                _number(row[layout.output]),
+                ABSENT if layout.output is None else _number(row[layout.output]),
                 ABSENT if layout.id is None else row[layout.id],
                 ABSENT if layout.release is None else _number(row[layout.release]),
                 ABSENT if layout.stamp is None else row[layout.stamp],

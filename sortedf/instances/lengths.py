@@ -50,7 +50,7 @@ class Layout:
 
     names: tuple[str, ...]
     prompt: int
-    output: int
+    output: int | None
     id: int | None
     release: int | None
     stamp: int | None
@@ -58,12 +58,13 @@ class Layout:
     @property
     def is_trace(self) -> bool:
         """Whether it is a trace of what was served, not a backlog in sortedf's own words."""
-        return _plain(self.names[self.output]) != OUTPUT_NAMES[0]
+        return self.output is not None and _plain(self.names[self.output]) != OUTPUT_NAMES[0]
 
     @property
     def ticks_in_ms(self) -> bool:
         """Whether time stamps count milliseconds: Mooncake's do."""
-        return _plain(self.names[self.output]) == "output_length"
+        place = self.prompt if self.output is None else self.output
+        return _plain(self.names[place]) in ("input_length", "output_length")
 
 
 def find_layout(names: Sequence[str], source: str, options: ReadOptions) -> Layout:
@@ -80,7 +81,8 @@ def find_layout(names: Sequence[str], source: str, options: ReadOptions) -> Layo
     # Of a file that is none of ours a "name" can be a page of text.
     found = ", ".join(" ".join(name[:40].split()) for name in names[:SHOWN_FAULTS])
     prompt, output = _place(plain, PROMPT_NAMES), _place(plain, OUTPUT_NAMES)
-    if prompt is None or output is None:
+    arrivals = options.arrivals
+    if prompt is None or (output is None and not options.without_outputs):
         missing = [
             what
             for what, place in (
@@ -113,9 +115,10 @@ class Rows:
     output tokens is a request that failed: it is left out, and the number of such rows is noted.
     """
 
-    def __init__(self, layout: Layout, log: FaultLog) -> None:
+    def __init__(self, layout: Layout, log: FaultLog, without_outputs: bool = False) -> None:
         self._layout = layout
         self._log = log
+        self._without_outputs = without_outputs
         self._least_output = 0 if layout.is_trace else 1
         self._has_id = layout.id is not None
         self._clock = None if layout.stamp is None else Clock(layout.ticks_in_ms)
@@ -132,6 +135,8 @@ class Rows:
 
         Numbers must come as ``int``; whatever else comes is refused and shown.
         """
+        if self._without_outputs:
+            output = 1
         # One test for the many good rows; which of the rules is broken is found out apart.
         if not (
             type(prompt) is int

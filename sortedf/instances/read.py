@@ -74,9 +74,9 @@ def read_backlog(
     Instance([1], [1], kv_tokens)  # A bad budget is not the file's fault, nor worth reading it.
     options = ReadOptions(arrivals, skip_bad_lines, tokenizer, prompt_tokens, output_tokens)
     if note is not None:
-        return _read(open_source(path), kv_tokens, options, note)[0]
+        return read_source(open_source(path), kv_tokens, options, note)[0]
     notes: list[str] = []
-    instance, _ = _read(open_source(path), kv_tokens, options, notes.append)
+    instance, _ = read_source(open_source(path), kv_tokens, options, notes.append)
     for text in notes:
         warnings.warn(text, stacklevel=2)
     return instance
@@ -94,7 +94,7 @@ def read_trace(
     options = ReadOptions(arrivals=True, releases=True, skip_bad_lines=skip_bad_lines)
     notes: list[str] = []
     take = notes.append if note is None else note
-    instance, columns = _read(open_source(path), kv_tokens, options, take)
+    instance, columns = read_source(open_source(path), kv_tokens, options, take)
     for text in notes:
         warnings.warn(text, stacklevel=2)
     if columns.seconds is None:
@@ -102,9 +102,10 @@ def read_trace(
     return instance, list(columns.seconds)
 
 
-def _read(
+def read_source(
     source: Source, kv_tokens: int, options: ReadOptions, note: Note
 ) -> tuple[Instance, Columns]:
+    """Read the requests of a file, and give the columns that they were built from, too."""
     log = FaultLog(source.name, options.skip_bad_lines)
     columns = _read_columns(source, log, options, note)
     columns = _without_repeated_ids(columns, log)
@@ -126,7 +127,7 @@ def _read(
 
 
 def _read_columns(source: Source, log: FaultLog, options: ReadOptions, note: Note) -> Columns:
-    kind = _kind(source, log)
+    kind = kind_of(source, log)
     if kind in ("csv", "jsonl"):
         for name in ("tokenizer", "prompt_tokens", "output_tokens"):
             if getattr(options, name) is not None:
@@ -147,7 +148,7 @@ def _read_columns(source: Source, log: FaultLog, options: ReadOptions, note: Not
     return read_sharegpt(source, log, options, note)
 
 
-def _kind(source: Source, log: FaultLog) -> str:
+def kind_of(source: Source, log: FaultLog) -> str:
     """Tell the format by the first character and, for JSON, by the keys of the first object."""
     start = source.data.lstrip()[:1]
     if start not in (b"[", b"{"):

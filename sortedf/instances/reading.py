@@ -22,6 +22,8 @@ class ReadOptions:
     output_tokens: str | int | None = None
     releases: bool = False
     """With ``arrivals``: releases will do as well."""
+    without_outputs: bool = False
+    """Do without output tokens, which count as 1 then: they are about to be predicted."""
 
 
 @dataclass

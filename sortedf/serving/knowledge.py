@@ -24,7 +24,8 @@ class Knowledge:
     Parameters
     ----------
     kind
-        ``exact``, ``noisy``, ``interval``, ``one-bit`` or ``nothing``.
+        ``exact``, ``noisy``, ``interval``, ``one-bit``, ``nothing``, or ``learned``: what
+        :mod:`.predictor` predicts, whose bounds are broken now and then.
     predicted
         Output tokens, shape (n,), above 0, not necessarily whole.
     lower, upper
