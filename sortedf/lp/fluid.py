@@ -18,9 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sortedf.kernels.fluid import fluid_pieces, fluid_pieces_in_python
-from sortedf.kernels.price_ascent import FloatArray
-from sortedf.model import Instance
-from sortedf.model.instance import IntArray
 
 
 class Pieces(NamedTuple):
@@ -66,7 +63,9 @@ def mean_times(release: Any, work: Any, each: Any, rate: int) -> Fraction:
     0, and of all alike.
     """
     pieces = pieces_by_rank(release * rate, each, work)
-    gathered: dict[int, int] = {}  # by work: twice the time of each piece's middle, times its length
+    gathered: dict[
+        int, int
+    ] = {}  # by work: twice the time of each piece's middle, times its length
     middles = pieces.length * (2 * pieces.begin + pieces.length)
     for w, twice in zip(work[pieces.job].tolist(), middles.tolist(), strict=True):
         gathered[w] = gathered.get(w, 0) + twice
@@ -105,30 +104,3 @@ def shortest_remaining(release: Sequence[int], work: Sequence[int]) -> int:
         now += w
         total += now
     return total
-
-
-def fluid_prices(instance: Instance, nodes: IntArray) -> FloatArray:
-    """Price of memory at each node that the fluid relaxation by volumes sets, shape of ``nodes``.
-
-    A token-step less at time t makes all wait that the machine has not ended by then and would
-    serve without a break: the price is linear while it serves one request, falls by 1 / (M v) a
-    token-step, and is as high when it goes on with a request as where it was cut off would have
-    led; 0 where nothing is to be done. These are the dual values of the relaxation.
-    """
-    M = float(instance.kv_tokens)
-    volume = instance.volume.astype(np.float64)
-    job, begin, length = pieces_by_rank(instance.release * M, volume, volume)
-    end = begin + length
-    level = np.full(len(instance), np.nan)  # price + time / volume, one number for each request
-    price_after, after = 0.0, np.inf
-    for k in range(len(job) - 1, -1, -1):
-        i = job[k]
-        if np.isnan(level[i]):
-            price = price_after if end[k] * (1 + 1e-12) >= after else 0.0
-            level[i] = price + end[k] / volume[i]
-        price_after, after = level[i] - begin[k] / volume[i], begin[k]
-    at = nodes * M
-    piece = np.maximum(np.searchsorted(begin, at, side="right") - 1, 0)
-    inside = (begin[piece] <= at) & (at < end[piece])
-    price = level[job[piece]] - at / volume[job[piece]]
-    return np.where(inside, price, 0.0) / M
