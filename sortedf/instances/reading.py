@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sortedf.errors import SHOWN_FAULTS, Fault, InputError
+from sortedf.instances.timestamps import SECOND
 
 Note = Callable[[str], None]
 """Takes one line for the user: something that was left out or estimated, never an error."""
@@ -20,6 +21,8 @@ class ReadOptions:
     tokenizer: str | None = None
     prompt_tokens: str | None = None
     output_tokens: str | int | None = None
+    step: int = SECOND
+    """Ticks (nanoseconds) of a step, for arrivals."""
 
 
 @dataclass

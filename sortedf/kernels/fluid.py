@@ -32,7 +32,7 @@ def fluid_pieces_in_python(
     """
     n = len(work)
     heap = [0 for _ in range(0)]
-    left = [w for w in work]  # noqa: C416: numba copies arrays and lists so
+    left = [w + 0 for w in work]
     pieces = 0
     comes = 0
     now = release[0]

@@ -20,7 +20,7 @@ def volume_bound(instance: Instance) -> Fraction:
     these are at least the j smallest. With releases: the completions of a machine of rate M that
     serves the least volume left first, less the releases (derived for this project).
     """
-    release = instance.release.tolist()
+    release: list[int] = instance.release.tolist()
     M = instance.kv_tokens
     total = shortest_remaining([M * a for a in release], instance.volume.tolist())
     return Fraction(total, M) - sum(release)

@@ -50,10 +50,10 @@ def pieces_by_rank(release: Any, work: Any, key: Any) -> Pieces:
         count = fluid_pieces(*columns, *found)
         job, begin, length = (column[:count] for column in found)
         return Pieces(comes[job], begin, length)
-    lists = [[0] * (2 * n) for _ in range(3)]
+    lists: list[list[int]] = [[0] * (2 * n) for _ in range(3)]
     count = fluid_pieces_in_python(*(column.tolist() for column in columns), *lists)
-    job, begin, length = (column[:count] for column in lists)
-    return Pieces(comes[job], np.array(begin, object), np.array(length, object))
+    jobs, begins, lengths = (column[:count] for column in lists)
+    return Pieces(comes[jobs], np.array(begins, object), np.array(lengths, object))
 
 
 def mean_times(release: Any, work: Any, each: Any, rate: int) -> Fraction:

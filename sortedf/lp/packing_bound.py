@@ -162,9 +162,9 @@ def exact_value(weighed: Weighed) -> Fraction:
     """Evaluate in integers; releases not deducted."""
     w, twice, o, a, budget, count = weighed
     some = w > 0
-    total = sum((count * (o + a))[~some].tolist())
+    total = Fraction(sum((count * (o + a))[~some].tolist()))
     if not some.any():
-        return Fraction(total)
+        return total
     w, twice, a, count = w[some], twice[some], a[some], count[some]
     gathered: dict[int, int] = {}  # by w: the sum of 2 w d
     for weight, each in zip(w.tolist(), (twice * count).tolist(), strict=True):

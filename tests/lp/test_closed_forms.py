@@ -27,7 +27,7 @@ def test_values_by_hand() -> None:
 
 
 def one_by_one(instance: Instance, by_what_is_left: bool) -> tuple[Fraction, int]:
-    """Let a machine work off the volumes, M a step, one token-step after the other, the least first.
+    """Work off the volumes, M a step, one token-step after the other, the least request first.
 
     Returns the sum of the mean times (each token-step at its middle) in steps, and the sum of the
     times at which the volumes are done, times M.
