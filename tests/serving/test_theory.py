@@ -99,12 +99,14 @@ def test_svf_is_within_its_limit(rho: float) -> None:
 
 
 def test_no_policy_is_below_the_bound() -> None:
-    """Whatever evicts, restarts or looks ahead: total latency in steps is at least the bound."""
+    """Whatever keeps requests running, or starts them again: total latency is at least the bound."""
     workload = drawn("pareto", 60, 0.02, kv_tokens=20_000, seed=3)
     workload = workload.arriving(np.floor(workload.arrivals))
     bound = lower_bound(released(workload), iterations=200).value
-    for name in ("fcfs", "mcsf", "svf", "srpt", "uniboost", "sorted-f", "a-min"):
-        assert competitive_ratio(simulate(workload, name, engine="steps"), bound) >= 1, name
+    for name in ("fcfs", "mcsf", "svf", "svf-2", "boost-volume", "sorted-f", "a-min"):
+        served = simulate(workload, name, engine="steps")
+        assert name == "a-min" or not served.preemptions.any()
+        assert competitive_ratio(served, bound) >= 1, name
 
 
 def test_mcsf_against_the_optimum_in_hindsight() -> None:
@@ -118,7 +120,7 @@ def test_mcsf_against_the_optimum_in_hindsight() -> None:
         served = simulate(workload, "mcsf", engine="steps")
         ratios.append(total_latency(served) / found.total_latency)
     assert min(ratios) >= 1
-    assert max(ratios) < 1.3
+    assert np.mean(ratios) < 1.2
 
 
 def test_the_family_is_as_described() -> None:
