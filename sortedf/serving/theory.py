@@ -166,6 +166,7 @@ def competitive_ratio(served: Served, bound: Fraction) -> float:
     """Total latency over a lower bound on that of every schedule: at least the ratio to the best.
 
     The bound is of schedules without preemption. A policy that evicts and keeps the tokens sampled
-    so far is not held by it; one that starts again is. ``bound`` is of the workload as :func:`sortedf.serving.workloads.released` gives it, above 0.
+    so far is not held by it; one that starts again is. ``bound`` is
+    of the workload as :func:`sortedf.serving.workloads.released` gives it, above 0.
     """
     return float(total_latency(served) / bound)

@@ -99,7 +99,7 @@ def test_svf_is_within_its_limit(rho: float) -> None:
 
 
 def test_no_policy_is_below_the_bound() -> None:
-    """Whatever keeps requests running, or starts them again: total latency is at least the bound."""
+    """Whatever keeps requests running, or starts them again, takes at least the bound."""
     workload = drawn("pareto", 60, 0.02, kv_tokens=20_000, seed=3)
     workload = workload.arriving(np.floor(workload.arrivals))
     bound = lower_bound(released(workload), iterations=200).value
