@@ -20,6 +20,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from math import ceil
+from typing import Any
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
@@ -45,7 +46,7 @@ from sortedf.solvers import MaxIterations, solve
 from sortedf.solvers.exact import supports
 from sortedf.solvers.in_order import schedule_by
 
-POLICIES = {
+POLICIES: dict[str, dict[str, Any]] = {
     "fcfs": {},
     "sjf": {},
     "mcsf": {},
@@ -85,7 +86,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.tenth:
         arguments.seeds, arguments.trials = 1, max(1, arguments.trials // 10)
-    parts = {
+    parts: dict[str, Callable[[], list[Table]]] = {
         "ratios": lambda: ratios(arguments.seeds, LOADS[2:3] if arguments.tenth else LOADS),
         "poisson": lambda: under_poisson(3 * arguments.seeds),
         "hindsight": lambda: hindsight(arguments.trials, EXACT // 3 if arguments.tenth else EXACT),
@@ -136,9 +137,7 @@ def ratios(seeds: int, loads: tuple[float, ...]) -> list[Table]:
     return tables
 
 
-def _ratio(
-    workload: Workload, name: str, options: dict[str, float], bound: Fraction
-) -> list[float]:
+def _ratio(workload: Workload, name: str, options: dict[str, Any], bound: Fraction) -> list[float]:
     try:
         served = simulate(workload, name, engine="steps", **options)
     except SortedfError:  # requests that evict each other for ever

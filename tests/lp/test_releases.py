@@ -35,8 +35,8 @@ def released(rng: random.Random, most: int = 5, longest: int = 3) -> Instance:
 def answer(instance: Instance, certificate: object) -> Report:
     """Have a certificate checked against its instance."""
     arrays = (instance.prompt_tokens, instance.output_tokens, instance.release)
-    columns = [column.tolist() for column in arrays]
-    return check(*columns, certificate, kv_tokens=instance.kv_tokens, ids=instance.ids)
+    s, o, a = (column.tolist() for column in arrays)
+    return check(s, o, a, certificate, kv_tokens=instance.kv_tokens, ids=instance.ids)
 
 
 def test_no_bound_is_above_the_brute_force_on_two_thousand() -> None:
