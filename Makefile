@@ -36,6 +36,7 @@ bench-tenth: $(VENV)/.bench
 	$(BIN)/python bench/reductions.py --tenth
 	$(BIN)/python bench/policies.py --tenth
 	$(BIN)/python bench/predictor.py --tenth
+	$(BIN)/python bench/online_theory.py --tenth
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check

@@ -54,8 +54,9 @@ KvTokens = Annotated[
     quantity("--kv-tokens", parse_tokens, "M", "KV budget in tokens: 16492, 16k, 16Ki."),
 ]
 Arrivals = Annotated[
-    bool, typer.Option("--arrivals", help="Turn time stamps into releases: seconds from the first.")
+    bool, typer.Option("--arrivals", help="Turn time stamps into releases: steps from the first.")
 ]
+StepSeconds = Annotated[float, typer.Option(metavar="S", help="Seconds of a step, for --arrivals.")]
 SkipBadLines = Annotated[
     bool, typer.Option("--skip-bad-lines", help="Leave bad lines out; list and count them.")
 ]
@@ -118,6 +119,7 @@ class Reading:
     """How a backlog is read: options of :func:`sortedf.read_backlog`."""
 
     arrivals: Arrivals = False
+    step_seconds: StepSeconds = 1.0
     tokenizer: Tokenizer = None
     prompt_tokens: PromptTokens = None
     output_tokens: OutputTokens = None

@@ -46,7 +46,7 @@ def read_csv(source: Source, log: FaultLog, options: ReadOptions, note: Note) ->
         if any(_NUMBER.fullmatch(cell.strip()) for cell in header):
             raise log.stop(line, f"the first row names no columns: {error}") from None
         raise log.stop(line, str(error)) from None
-    rows = Rows(layout, log, options.without_outputs)
+    rows = Rows(layout, log, options.step, options.without_outputs)
     width, all_utf8 = len(header), source.is_utf8
     for line, row in records:
         if len(row) != width:

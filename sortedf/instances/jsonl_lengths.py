@@ -32,7 +32,7 @@ def read_jsonl(source: Source, log: FaultLog, options: ReadOptions, note: Note) 
     except BadLine as error:
         raise log.stop(line, str(error)) from None
     decode = _decoder(layout)
-    rows = Rows(layout, log, options.without_outputs)
+    rows = Rows(layout, log, options.step, options.without_outputs)
     all_utf8 = source.is_utf8
     for line, text in source.lines():
         try:

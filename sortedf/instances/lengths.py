@@ -115,13 +115,16 @@ class Rows:
     output tokens is a request that failed: it is left out, and the number of such rows is noted.
     """
 
-    def __init__(self, layout: Layout, log: FaultLog, without_outputs: bool = False) -> None:
+    def __init__(
+        self, layout: Layout, log: FaultLog, step: int, without_outputs: bool = False
+    ) -> None:
         self._layout = layout
         self._log = log
         self._without_outputs = without_outputs
         self._least_output = 0 if layout.is_trace else 1
         self._has_id = layout.id is not None
         self._clock = None if layout.stamp is None else Clock(layout.ticks_in_ms)
+        self._step = step
         self._prompt: list[int] = []
         self._output: list[int] = []
         self._lines: list[int] = []
@@ -166,7 +169,7 @@ class Rows:
         if self._failed:
             note(f"{self._log.source}: {_counted(self._failed)}")
         clock = self._clock
-        release = self._release if clock is None else clock.releases(self._ticks)
+        release = self._release if clock is None else clock.releases(self._ticks, self._step)
         return Columns(
             self._prompt,
             self._output,

@@ -21,6 +21,7 @@ from sortedf.instances.jsonl_lengths import read_jsonl
 from sortedf.instances.lengths import names_lengths
 from sortedf.instances.reading import Columns, FaultLog, Note, ReadOptions
 from sortedf.instances.source import Source, open_source
+from sortedf.instances.timestamps import SECOND
 from sortedf.model import Instance
 
 
@@ -29,6 +30,7 @@ def read_backlog(
     *,
     kv_tokens: int,
     arrivals: bool = False,
+    step_seconds: float = 1.0,
     skip_bad_lines: bool = False,
     tokenizer: str | None = None,
     prompt_tokens: str | None = None,
@@ -48,9 +50,11 @@ def read_backlog(
     kv_tokens
         The KV budget M in tokens.
     arrivals
-        Turn the time stamps of a trace into releases: whole seconds since the earliest, rounded
-        down, a second for a step. Otherwise they are ignored. A column (or key) ``release``, in
-        steps, is part of the backlog and always honoured.
+        Turn the time stamps of a trace into releases: whole steps since the earliest, rounded
+        down. Otherwise they are ignored. A column (or key) ``release``, in steps, is part of the
+        backlog and always honoured.
+    step_seconds
+        Seconds of a step, to the nanosecond, for ``arrivals``.
     skip_bad_lines
         Leave bad lines out, each of them noted, instead of refusing the file.
     tokenizer, prompt_tokens
@@ -72,7 +76,14 @@ def read_backlog(
         For a KV budget that is none.
     """
     Instance([1], [1], kv_tokens)  # A bad budget is not the file's fault, nor worth reading it.
-    options = ReadOptions(arrivals, skip_bad_lines, tokenizer, prompt_tokens, output_tokens)
+    options = ReadOptions(
+        arrivals,
+        skip_bad_lines,
+        tokenizer,
+        prompt_tokens,
+        output_tokens,
+        _step(arrivals, step_seconds),
+    )
     if note is not None:
         return read_source(open_source(path), kv_tokens, options, note)[0]
     notes: list[str] = []
@@ -80,6 +91,15 @@ def read_backlog(
     for text in notes:
         warnings.warn(text, stacklevel=2)
     return instance
+
+
+def _step(arrivals: bool, seconds: float) -> int:
+    """Nanoseconds of a step."""
+    if not 1e-9 <= seconds < 2**40:
+        raise OptionError(f"step_seconds is {seconds!r}; it must be at least a nanosecond")
+    if seconds != 1 and not arrivals:
+        raise OptionError("step_seconds: time stamps are ignored without arrivals")
+    return round(seconds * SECOND)
 
 
 def read_trace(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sortedf.errors import SHOWN_FAULTS, Fault, InputError
+from sortedf.instances.timestamps import SECOND
 
 Note = Callable[[str], None]
 """Takes one line for the user: something that was left out or estimated, never an error."""
@@ -24,6 +25,8 @@ class ReadOptions:
     """With ``arrivals``: releases will do as well."""
     without_outputs: bool = False
     """Do without output tokens, which count as 1 then: they are about to be predicted."""
+    step: int = SECOND
+    """Ticks (nanoseconds) of a step, for arrivals."""
 
 
 @dataclass

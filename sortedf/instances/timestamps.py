@@ -9,7 +9,7 @@ from typing import Any
 
 from sortedf.instances.json_values import BadLine
 
-_SECOND = 10**9
+SECOND = 10**9
 """Ticks in a second: stamps are kept in nanoseconds, finer digits are cut off."""
 
 _DATE = re.compile(
@@ -64,15 +64,15 @@ class Clock:
             raise BadLine(f"is {text[:40]!r}; dates and numbers are mixed in one column")
         return ticks
 
-    def releases(self, ticks: Sequence[int]) -> list[int]:
-        """Whole seconds since the earliest stamp, rounded down: one second counts as one step."""
+    def releases(self, ticks: Sequence[int], step: int = SECOND) -> list[int]:
+        """Whole steps of ``step`` ticks since the earliest stamp, rounded down."""
         first = min(ticks, default=0)
-        return [(tick - first) // _SECOND for tick in ticks]
+        return [(tick - first) // step for tick in ticks]
 
     def seconds(self, ticks: Sequence[int]) -> list[float]:
         """Seconds since the earliest stamp, with all their decimals."""
         first = min(ticks, default=0)
-        return [(tick - first) / _SECOND for tick in ticks]
+        return [(tick - first) / SECOND for tick in ticks]
 
     def _number_ticks(self, match: re.Match[str]) -> int:
         whole, fraction, exponent = match.groups()
@@ -93,4 +93,4 @@ def _date_ticks(match: re.Match[str]) -> int:
     if not days or hour > 23 or minute > 59 or second > 59 or offset >= 24 * 60:
         raise BadLine(f"is {match.string!r}, which is no date and time")
     minutes = (days * 24 + hour) * 60 + minute - (-offset if sign == "-" else offset)
-    return (minutes * 60 + second) * _SECOND + int((fraction or "")[:9].ljust(9, "0"))
+    return (minutes * 60 + second) * SECOND + int((fraction or "")[:9].ljust(9, "0"))

@@ -6,7 +6,7 @@ denominator and its bound taken exactly.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Protocol
 
@@ -15,6 +15,7 @@ import numpy as np
 from sortedf.errors import InfeasibleError, OptionError
 from sortedf.kernels.list_schedule import list_schedule
 from sortedf.kernels.price_ascent import FloatArray
+from sortedf.lp.adam import adam
 from sortedf.lp.dual import Decrements, Dual, groups_of
 from sortedf.lp.prices import Prices, beyond, price_bound, rounded
 from sortedf.model import Instance, Schedule
@@ -23,6 +24,9 @@ from sortedf.orders import ORDERS
 
 SAMPLE = 2000
 """Most different requests that the ascent looks at; of more, a sample."""
+
+SAMPLE_WITH_RELEASES = 100_000
+"""The same where requests come over time, each looked at near its release only."""
 
 COARSE_PIECES = 200
 COARSE_ITERATIONS = 150
@@ -43,7 +47,10 @@ FIRST_STEP = 1000
 SCALES = (1.05, 1.0, 0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2)
 """Tried on the first prices."""
 
-Function = Callable[[FloatArray], tuple[float, FloatArray]]
+SCALES_WITH_RELEASES = (*SCALES, 0.1, 0.05, 0.02)
+
+STEP_WITH_RELEASES = 0.3
+"""First step of the ascent of free prices from the first ones, in shares of these."""
 
 
 class Stop(Protocol):
@@ -101,6 +108,9 @@ def ascend(
     3. If no sample was needed: a finer grid, down to one piece a step, prices free: Adam on the
        prices, with steps proportional to them, and the mean of the second half tried too.
 
+    With releases prices rise and fall again, and there is one grid of even pieces: they start as
+    in ``start``, scaled; Adam on free prices for as many iterations as 2. has; then as in 3.
+
     An iteration takes O(groups x pieces) at most. Derived for this project.
     """
     check_sizes(instance)
@@ -118,27 +128,66 @@ def ascend(
         done += 1
         return stop is not None and bool(stop(done, latency, None))
 
-    groups = groups_of(instance, SAMPLE, seed)
-    reach = beyond(instance, last)
-    nodes = quadratic_nodes(last, COARSE_PIECES)
-    dual = Dual(groups, instance.kv_tokens, nodes, reach)
-    prices = _coarse(
-        dual,
-        [fluid_prices(instance, nodes), unfinished_prices(instance, schedule, nodes)],
-        COARSE_ITERATIONS if iterations is None else min(iterations, COARSE_ITERATIONS),
-        stopped,
-    )
-    candidates = [rounded(instance, nodes, *dual.pieces(prices))]
-    if not groups.sampled:
-        pieces = min(FINE_PIECES, FINE_PIECES_BY_GROUPS // len(groups.weight))
-        fine = quadratic_nodes(last, pieces)
-        dual = Dual(groups, instance.kv_tokens, fine, reach)
-        rest = None if iterations is None else max(0, iterations - COARSE_ITERATIONS)
-        prices = _fine(dual, np.interp(fine, nodes, prices), rest, stopped)
-        candidates.append(rounded(instance, fine, *dual.pieces(prices)))
+    stages = _over_time if instance.release.any() else _of_backlog
+    candidates = [
+        rounded(instance, dual.nodes, *dual.pieces(prices))
+        for dual, prices in stages(instance, schedule, last, iterations, seed, stopped)
+    ]
     bounds = [price_bound(instance, prices) for prices in candidates]
     best = max(range(len(bounds)), key=bounds.__getitem__)
     return candidates[best], bounds[best]
+
+
+Stages = Iterator[tuple[Dual, FloatArray]]
+"""A grid and prices at its nodes, one a stage."""
+
+
+def _of_backlog(
+    instance: Instance,
+    schedule: Schedule,
+    horizon: int,
+    iterations: int | None,
+    seed: int,
+    stopped: Callable[[], bool],
+) -> Stages:
+    groups, reach = groups_of(instance, SAMPLE, seed), beyond(instance, horizon)
+    nodes = quadratic_nodes(horizon, COARSE_PIECES)
+    dual = Dual(groups, instance.kv_tokens, nodes, reach)
+    starts = [fluid_prices(instance, nodes), unfinished_prices(instance, schedule, nodes)]
+    first, rest = _divided(iterations)
+    prices = _coarse(dual, starts, first, stopped)
+    yield dual, prices
+    if not groups.sampled:
+        pieces = min(FINE_PIECES, FINE_PIECES_BY_GROUPS // len(groups.weight))
+        fine = quadratic_nodes(horizon, pieces)
+        dual = Dual(groups, instance.kv_tokens, fine, reach)
+        yield dual, _fine(dual, np.interp(fine, nodes, prices), rest, stopped)
+
+
+def _over_time(
+    instance: Instance,
+    schedule: Schedule,
+    horizon: int,
+    iterations: int | None,
+    seed: int,
+    stopped: Callable[[], bool],
+) -> Stages:
+    groups = groups_of(instance, SAMPLE_WITH_RELEASES, seed)
+    nodes = even_nodes(horizon, FINE_PIECES)
+    dual = Dual(groups, instance.kv_tokens, nodes, beyond(instance, horizon))
+    first, rest = _divided(iterations)
+    prices = _free(dual, unfinished_prices(instance, schedule, nodes), first, stopped)
+    if not groups.sampled:
+        prices = _fine(dual, prices, rest, stopped)
+    yield dual, prices
+
+
+def _divided(iterations: int | None) -> tuple[int, int | None]:
+    """Divide iterations between the first stage and the rest."""
+    if iterations is None:
+        return COARSE_ITERATIONS, None
+    first = min(iterations, COARSE_ITERATIONS)
+    return first, iterations - first
 
 
 def check_sizes(instance: Instance) -> None:
@@ -167,6 +216,11 @@ def quadratic_nodes(horizon: int, pieces: int) -> IntArray:
         return np.arange(horizon + 1, dtype=np.int64)
     fractions = (np.arange(pieces + 1) / pieces) ** 2
     return np.unique(np.rint(fractions * horizon).astype(np.int64))
+
+
+def even_nodes(horizon: int, pieces: int) -> IntArray:
+    """Place the ends of pieces at T j / K, rounded: where prices may be high at any time."""
+    return np.unique(np.rint(np.linspace(0, horizon, min(pieces, horizon) + 1)).astype(np.int64))
 
 
 def fluid_prices(instance: Instance, nodes: IntArray) -> FloatArray:
@@ -198,6 +252,16 @@ def _coarse(
     return function.at_nodes(adam(function, falls, step, iterations, stopped))
 
 
+def _free(
+    dual: Dual, start: FloatArray, iterations: int, stopped: Callable[[], bool]
+) -> FloatArray:
+    """Take the best scaled start and ascend by prices; returns prices at the nodes."""
+    tried = [scale * start for scale in SCALES_WITH_RELEASES]
+    prices = max(tried, key=lambda prices: dual(prices)[0])
+    step = STEP_WITH_RELEASES * (prices + 0.1 * float(prices.max()))
+    return adam(dual, prices, step, iterations, stopped)
+
+
 def _fine(
     dual: Dual, prices: FloatArray, iterations: int | None, stopped: Callable[[], bool]
 ) -> FloatArray:
@@ -218,41 +282,3 @@ def _fine(
     while move > 1e-9 and dual(np.maximum(prices + move * up, 0.0))[0] < bound:
         move /= 2
     return adam(dual, prices, min(FIRST_STEP * move, 0.5) * scale, iterations, stopped)
-
-
-def adam(
-    function: Function,
-    x: FloatArray,
-    step: float | FloatArray,
-    iterations: int,
-    stopped: Callable[[], bool],
-) -> FloatArray:
-    """Ascend by Adam over non-negative variables, the step falling linearly to 0.
-
-    Kingma and Ba's rule (arXiv 1412.6980) with decay rates 0.9 and 0.99. Returns the best point
-    seen, or the mean of the second half if that is better.
-    """
-    mean = np.zeros(len(x))
-    square = np.zeros(len(x))
-    total = np.zeros(len(x))
-    averaged = 0
-    best, best_x = -np.inf, x
-    for k in range(iterations):
-        bound, gradient = function(x)
-        if bound > best:
-            best, best_x = bound, x
-        if stopped():
-            break
-        mean += 0.1 * (gradient - mean)
-        square += 0.01 * (gradient * gradient - square)
-        root = np.sqrt(square / (1 - 0.99 ** (k + 1))) + 1e-12
-        length = (1 - k / iterations) / (1 - 0.9 ** (k + 1))
-        x = np.maximum(x + length * step * mean / root, 0.0)
-        if 2 * k >= iterations:
-            total += x
-            averaged += 1
-    for point in (x, total / max(averaged, 1)) if averaged else ():
-        bound, _ = function(point)
-        if bound > best:
-            best, best_x = bound, point
-    return best_x

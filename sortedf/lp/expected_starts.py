@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from sortedf.kernels.price_ascent import FloatArray
-from sortedf.lp.ascent import adam, ascend, quadratic_nodes
+from sortedf.lp.adam import adam
+from sortedf.lp.ascent import ascend, quadratic_nodes
 from sortedf.lp.bounds import CLOSED_FORMS, Bound
 from sortedf.lp.cutting_plane import relax_by_planes
 from sortedf.lp.distinct import distinct

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sortedf.lp.closed_forms import output_bound, sum_of_fractions
+from sortedf.lp.closed_forms import output_bound
 from sortedf.lp.distinct import Distinct, distinct
+from sortedf.lp.fluid import mean_times, pieces_by_rank, sum_of_fractions
 from sortedf.model import Instance
 from sortedf.model.instance import IntArray
 
@@ -47,7 +48,7 @@ class Values(NamedTuple):
 
 
 class Weighed(NamedTuple):
-    """Values that requests take up: w, 2 w d and o of each kind (floats, or Python's integers).
+    """Values that requests take up: w, 2 w d, o, a of each kind (floats, or Python's integers).
 
     ``budget`` is what M counts, ``number`` how many are of each kind.
     """
@@ -55,6 +56,7 @@ class Weighed(NamedTuple):
     w: Any
     twice: Any
     o: Any
+    release: Any
     budget: int
     number: IntArray
 
@@ -64,8 +66,8 @@ def packing_bound(instance: Instance) -> Fraction:
 
     w_i = sum_{k=1..o} f(s + k) takes the place of the volume, P_<j is the sum of the smaller ones,
     d_i = (1 / w_i) sum_{k=1..o} f(s + k)(o - k + 1/2); a request without value counts o. The best
-    of some dual-feasible functions; where no request exceeds M / 11, the sum of outputs. With
-    releases their sum is deducted: valid, weaker. O(n log n) for each function.
+    of some dual-feasible functions; where no request exceeds M / 11, the sum of outputs. Releases
+    as in the mean-busy-time bound. O(n log n) for each function.
     """
     best = output_bound(instance)
     M = instance.kv_tokens
@@ -119,14 +121,14 @@ def rounding(M: int, k: int) -> Values:
 
 def weighed(kinds: Distinct, M: int, values: Values, number: Any) -> list[Weighed]:
     """Weigh each kind by the function in each of ``QUARTERS`` and by the rest of its size."""
-    s, o = kinds.prompt_tokens.astype(number), kinds.output_tokens.astype(number)
+    s, o, a = (column.astype(number) for column in kinds[:3])
     by_value = _sums(s, o, values.pieces)
     by_size = _sums(s, o, [Piece(1, M, 0, 1)])
     mixed = []
     for quarters in QUARTERS:
         rest = (4 - quarters) * values.times
         w, twice = (quarters * a + rest * b for a, b in zip(by_value, by_size, strict=True))
-        mixed.append(Weighed(w, twice, o, 4 * values.times * M, kinds.weight))
+        mixed.append(Weighed(w, twice, o, a, 4 * values.times * M, kinds.weight))
     return mixed
 
 
@@ -146,30 +148,26 @@ def _sums(s: Any, o: Any, pieces: list[Piece]) -> tuple[Any, Any]:
 
 def _approximately(weighed: Weighed) -> float:
     """Evaluate in floats, to choose by."""
-    w, twice, o, budget, count = weighed
+    w, twice, o, a, budget, count = weighed
     some = w > 0
-    order = np.argsort(w[some])
-    each = count[some][order]
-    row = each * w[some][order]
-    half = float((each * (2 * np.cumsum(row) - row)).sum())
-    means = float((count[some] * twice[some] / w[some]).sum()) / 2
-    return half / (2 * budget) + means + float((count * o)[~some].sum())
+    alone = float((count * (o + a))[~some].sum())
+    w, twice, a, count = w[some], twice[some], a[some], count[some]
+    job, begin, length = pieces_by_rank(a * float(budget), count * w, w)
+    half = float((length * (2 * begin + length) / w[job]).sum())
+    means = float((count * twice / w).sum()) / 2
+    return half / (2 * budget) + means + alone
 
 
 def exact_value(weighed: Weighed) -> Fraction:
-    """Evaluate in integers."""
-    total = half = done = 0
-    gathered: dict[int, list[int]] = {}  # by w: how many, and the sum of 2 w d
-    for w, twice, o, count in zip(*weighed[:3], weighed.number.tolist(), strict=True):
-        if w == 0:
-            total += o * count
-            continue
-        entry = gathered.setdefault(w, [0, 0])
-        entry[0] += count
-        entry[1] += twice * count
-    for w in sorted(gathered):
-        row = gathered[w][0] * w
-        half += gathered[w][0] * (2 * done + row)
-        done += row
-    means = [(twice, 2 * w) for w, (_, twice) in gathered.items()]
-    return total + Fraction(half, 2 * weighed.budget) + sum_of_fractions([(0, 1), *means])
+    """Evaluate in integers; releases not deducted."""
+    w, twice, o, a, budget, count = weighed
+    some = w > 0
+    total = Fraction(sum((count * (o + a))[~some].tolist()))
+    if not some.any():
+        return total
+    w, twice, a, count = w[some], twice[some], a[some], count[some]
+    gathered: dict[int, int] = {}  # by w: the sum of 2 w d
+    for weight, each in zip(w.tolist(), (twice * count).tolist(), strict=True):
+        gathered[weight] = gathered.get(weight, 0) + each
+    tails = sum_of_fractions([(each, 2 * weight) for weight, each in gathered.items()])
+    return total + mean_times(a, w, w * count, budget) + tails

@@ -14,14 +14,14 @@ import numpy as np
 
 from sortedf.engine.settings import EngineSettings
 from sortedf.engine.step_time import StepTimeModel
-from sortedf.errors import OptionError
 from sortedf.kernels.standing import BOUND
+from sortedf.model import Instance
 from sortedf.serving.knowledge import Knowledge
 from sortedf.serving.online_policy import Given, IntArray, OnlinePolicy
 from sortedf.serving.replaying import PolicyReplay
 from sortedf.serving.served import Served
 from sortedf.serving.side import Eviction
-from sortedf.serving.workloads import Workload
+from sortedf.serving.workloads import Workload, released
 from sortedf.solvers.a_min import plan_with_bounds
 from sortedf.solvers.in_order import schedule_in_order
 
@@ -41,9 +41,7 @@ def in_steps(workload: Workload, policy: OnlinePolicy, known: Knowledge) -> Serv
     OptionError
         For arrivals that are not whole steps of 0 or more.
     """
-    arrivals = workload.arrivals
-    if (arrivals != np.floor(arrivals)).any() or (arrivals < 0).any():
-        raise OptionError("arrivals are whole steps of 0 or more in the model in steps")
+    instance = released(workload)
     side = replace(policy.side, future=True, watermark=0.0, swap_seconds=0.0)
     policy = replace(policy, side=side)
     longer, settings = _as_engine(workload)
@@ -58,7 +56,6 @@ def in_steps(workload: Workload, policy: OnlinePolicy, known: Knowledge) -> Serv
         "engine": "steps",
     }
     if _is_list_schedule(policy, prepared.given):
-        instance = workload.instance.replace(release=arrivals.astype(np.int64))
         given = Given(workload, prepared.given.known, settings, STEP)
         order = np.lexsort((np.arange(len(workload)), policy.key(given)))
         schedule = schedule_in_order(instance, order, side.lookahead)
@@ -74,7 +71,7 @@ def in_steps(workload: Workload, policy: OnlinePolicy, known: Knowledge) -> Serv
             steps=_busy_steps(schedule.starts, instance.output_tokens),
         )
     if policy.scoring.kind == BOUND:
-        return Served(**common, **_restarting(workload, prepared.given.known))
+        return Served(**common, **_restarting(instance, prepared.given.known))
     found = prepared.serve()
     return Served(
         **common,
@@ -87,9 +84,8 @@ def in_steps(workload: Workload, policy: OnlinePolicy, known: Knowledge) -> Serv
     )
 
 
-def _restarting(workload: Workload, known: Knowledge) -> dict[str, Any]:
+def _restarting(instance: Instance, known: Knowledge) -> dict[str, Any]:
     """Give what A_min does, as the planner on bounds has it: [4] admits also after an eviction."""
-    instance = workload.instance.replace(release=workload.arrivals.astype(np.int64))
     plan = plan_with_bounds(instance, *known.bounds())
     starts, outputs = plan.schedule.starts, instance.output_tokens
     request, began, ended = plan.evicted.T

@@ -64,6 +64,20 @@ class Workload:
         return replace(self, arrivals=np.asarray(arrivals, np.float64))
 
 
+def released(workload: Workload) -> Instance:
+    """Give the requests with their arrivals as releases, which are whole steps.
+
+    Raises
+    ------
+    OptionError
+        For arrivals that are not whole steps of 0 or more.
+    """
+    arrivals = workload.arrivals
+    if (arrivals != np.floor(arrivals)).any() or (arrivals < 0).any():
+        raise OptionError("arrivals are whole steps of 0 or more in the model in steps")
+    return workload.instance.replace(release=arrivals.astype(np.int64))
+
+
 def reasoning(n: int, *, seed: int = 0, kv_tokens: int) -> Instance:
     """Draw requests with long answers: log-normal outputs up to 12,000 tokens, short prompts.
 

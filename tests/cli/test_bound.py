@@ -429,3 +429,28 @@ def test_files_that_are_no_certificate(
     assert len(err.splitlines()) == 1
     code, out, err = run(capsys, "bound", path, "--kv-tokens", 9)
     assert (code, out) == (3, "")
+
+
+def test_a_trace_with_stamps_is_bounded_over_time(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Releases in steps of half a second: bounded, certified, verified; refused for other steps."""
+    trace = tmp_path / "trace.csv"
+    rows = [
+        f"2023-11-16 18:17:{3 + i // 2:02}.{5 * (i % 2)},{40 + i},{9 + i % 7}" for i in range(40)
+    ]
+    trace.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n" + "\n".join(rows) + "\n")
+    certificate = tmp_path / "bound.json"
+    steps = ("--arrivals", "--step-seconds", 0.5)
+    budget = ("--kv-tokens", 100)
+    found = document(capsys, "bound", trace, *budget, *steps, "--certificate", certificate)
+    checked = document(capsys, "verify", certificate, trace, *steps)
+    by_prices = [row["lower_bound"] for row in found["rows"] if row["method"] == "prices"]
+    assert checked["lower_bound"] == by_prices[0]
+    assert found["lower_bound"] > sum(9 + i % 7 for i in range(40))
+    plan = document(capsys, "solve", trace, *budget, *steps, "--no-bound")
+    assert found["lower_bound"] <= plan["total_latency"]
+    for other in (("--arrivals",), ("--arrivals", "--step-seconds", 0.25), ()):
+        code, _, err = run(capsys, "verify", certificate, trace, *other)
+        assert code == 6
+        assert "the backlog has" in err

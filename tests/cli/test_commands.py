@@ -236,6 +236,7 @@ USAGE = [
     (["solve", "--solver", "sorted-lp", "--alpha", "1.5", "-q"], "alpha is 1.5"),
     (["solve", "--lookahead", "0"], "lookahead"),
     (["solve", "--arrivals"], "packaged example"),
+    (["solve", "--step-seconds", "0.1"], "packaged example"),
     (["solve", "--nonsense"], "--nonsense"),
     (["compare", "--solvers", "svf,nope"], "no solver 'nope'"),
     (["compare", "--solvers", "svf,svf"], "twice"),
@@ -359,6 +360,9 @@ def test_arrivals_are_honoured(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     )
     assert document(capsys, "solve", path, "--kv-tokens", 99)["makespan"] == 10
     assert document(capsys, "solve", path, "--kv-tokens", 99, "--arrivals")["makespan"] == 28
+    # 20.052 s later: in steps of 0.1 s the last one of 200 and 8 more.
+    steps = ("--arrivals", "--step-seconds", 0.1)
+    assert document(capsys, "solve", path, "--kv-tokens", 99, *steps)["makespan"] == 208
 
 
 def test_the_program_as_a_process() -> None:

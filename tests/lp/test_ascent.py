@@ -17,8 +17,8 @@ from sortedf import Instance, Schedule
 from sortedf.errors import InfeasibleError, OptionError
 from sortedf.kernels.price_ascent import FloatArray
 from sortedf.lp import Prices, ascend, lower_bound, price_bound
+from sortedf.lp.adam import adam
 from sortedf.lp.ascent import (
-    adam,
     best_in_order,
     fluid_prices,
     quadratic_nodes,
