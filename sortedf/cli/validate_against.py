@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from sortedf.runner.engines import Job
     from sortedf.runner.executed import Attempt
     from sortedf.runner.preparing import Prepared
+    from sortedf.runner.run_attempt import Start, Started
     from sortedf.runner.run_options import RunOptions
-    from sortedf.runner.running import Start, Started
 
 SPOKEN = {"sjf": "mcsf"}
 """Names that others use for orders, and what they are called here."""
@@ -112,7 +112,7 @@ class Against:
 
     def _run(self, order: _Order, folder: Path, start: Start) -> int:
         """Run an order once; gives the exit code of what stopped it, or 0."""
-        from sortedf.runner.running import Execution
+        from sortedf.runner.run_attempt import Execution
 
         watch = RunWatch(self.console)
         quoted = shlex.quote(str(self.folder))
@@ -200,7 +200,7 @@ class Against:
     def _shared(self, order: _Order, stack: ExitStack) -> Start:
         """Give an engine that is started for the first order that has something to do, for all."""
         from sortedf.runner.against import AGAINST
-        from sortedf.runner.running import Execution
+        from sortedf.runner.run_attempt import Execution
 
         execution = Execution(order.options, RunWatch(self.console), str(self.folder))
         engines: list[Started] = []

@@ -1,0 +1,208 @@
+"""One start of a run: from what was prepared, over an engine that is started, to a result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sortedf.errors import SHOWN_FAULTS, Fault
+from sortedf.instances.files import write_whole
+from sortedf.runner.checks import check_budget
+from sortedf.runner.engines import Engine, Handover, Job
+from sortedf.runner.execute import Executed, execute, refused_lines, write_errors
+from sortedf.runner.folder import RunFolder
+from sortedf.runner.jobs import LineError, Work, too_long
+from sortedf.runner.predicted import PREDICTION, predict_jobs, prediction_document
+from sortedf.runner.preparing import Prepared, batch_path, prepare, unidentifying
+from sortedf.runner.run_options import RunOptions
+from sortedf.runner.run_result import RunResult
+from sortedf.runner.start import EngineOptions, start_engine
+from sortedf.runner.warm_up import warm_up
+from sortedf.runner.watch import Watch
+
+
+class Started(NamedTuple):
+    """An engine, and what it was warmed up by; ``None`` when it was not."""
+
+    engine: Engine
+    warm_up: Mapping[str, int] | None
+
+
+Start = Callable[[Path, Sequence[Job]], AbstractContextManager[Started]]
+"""Gives an engine for jobs. The path is where its log may go."""
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One start of a run.
+
+    Parameters
+    ----------
+    folder
+        Of the run.
+    begun
+        The manifest of a run that is resumed.
+    retry_failed
+        Of a run that is resumed: also run again what was refused.
+    """
+
+    options: RunOptions
+    watch: Watch
+    folder: str
+    begun: Mapping[str, Any] | None = None
+    retry_failed: bool = False
+
+    def go(self, plan: str, batch: str | None) -> RunResult:
+        """Run a plan, on an engine of its own."""
+        prepared = prepare(plan, batch, self.options, self.watch)
+
+        def start(log: Path, jobs: Sequence[Job]) -> AbstractContextManager[Started]:
+            return self.started(prepared.engine_options, log, jobs)
+
+        return self.execute(prepared, start)
+
+    def execute(self, prepared: Prepared, start: Start) -> RunResult:
+        """Run a plan on an engine that is started when there is something to do."""
+        work, context = prepared.work, prepared.context
+        self._list(work.errors, prepared.batch)
+        with ExitStack() as stack:
+            folder = stack.enter_context(self._open(prepared))
+            for note in folder.notes:
+                self.watch.note(note)
+            write_errors(folder, work.errors)
+            jobs = work.jobs(folder.status, context)
+            done, prediction = None, None
+            if jobs:
+                started = stack.enter_context(start(folder.attempt / "engine.log", jobs))
+                work, jobs = self._check(prepared, started.engine, folder)
+            if jobs:
+                prediction = self._predict(jobs, prepared, started.engine, folder)
+                done = self._execute(started, work, jobs, folder, prediction)
+            counts = folder.finish()
+        return RunResult(
+            folder=folder.path,
+            attempt=folder.attempt,
+            options=self.options,
+            counts=counts,
+            done=done,
+            prediction=prediction,
+        )
+
+    @contextmanager
+    def started(self, options: EngineOptions, log: Path, jobs: Sequence[Job]) -> Iterator[Started]:
+        """Start an engine, and warm it up if that is wanted; closed in the end."""
+        name = self.options.engine
+        with ExitStack() as stack:
+            with self.watch.status(f"starting {name}"):
+                engine = start_engine(name, options, log)
+            stack.callback(engine.close)
+            told = None
+            if self.options.warms_up:
+                with self.watch.status(f"warming {name} up"):
+                    told = warm_up(engine, jobs)
+            yield Started(engine, told)
+
+    def _list(self, errors: Sequence[LineError], batch: str | None) -> None:
+        """Say which lines cannot run."""
+        for error in sorted(errors, key=lambda error: error.line or 0)[:SHOWN_FAULTS]:
+            name = "" if error.custom_id is None else f"{error.custom_id!r}: "
+            fault = Fault(str(batch or self.folder), error.line, name + error.message)
+            self.watch.note(str(fault))
+        if errors:
+            more = len(errors) - SHOWN_FAULTS
+            rest = f" ({more:,} more)" if more > 0 else ""
+            noun = "request cannot" if len(errors) == 1 else "requests cannot"
+            self.watch.note(f"{len(errors):,} {noun} run{rest}; an error record each")
+
+    def _open(self, prepared: Prepared) -> RunFolder:
+        """Make the folder, or open the one of a run that is resumed."""
+        inputs = prepared.work.inputs
+        manifest = {
+            "plan_sha256": hashlib.sha256(prepared.data).hexdigest(),
+            "instance_sha256": prepared.plan.instance_sha256,
+            **self.options.to_dict(),
+            "batch": batch_path(prepared.batch),
+        }
+        if self.begun is not None:
+            manifest |= unidentifying(self.begun)
+            return RunFolder.resume(
+                self.folder, manifest, inputs=inputs, retry_failed=self.retry_failed
+            )
+        return RunFolder.create(
+            self.folder,
+            manifest,
+            plan=prepared.data,
+            plan_name=prepared.plan_name,
+            inputs=inputs,
+        )
+
+    def _check(
+        self, prepared: Prepared, engine: Engine, folder: RunFolder
+    ) -> tuple[Work, list[Job]]:
+        """Hold plan and requests against the engine as it was started."""
+        check_budget(prepared.plan, engine.settings, self.watch.note)
+        work, context = prepared.work, engine.settings.max_model_len
+        errors = too_long(work.lines, context)
+        jobs = work.without(errors).jobs(folder.status, context)
+        errors += refused_lines(engine, work.lines, jobs)
+        work = work.without(errors)
+        self._list(errors, prepared.batch)
+        write_errors(folder, errors)
+        return work, work.jobs(folder.status, context) if errors else jobs
+
+    def _predict(
+        self, jobs: Sequence[Job], prepared: Prepared, engine: Engine, folder: RunFolder
+    ) -> dict[str, Any] | None:
+        """Predict the run and put that into its folder before it begins."""
+        step_times = prepared.step_times
+        if step_times is None:
+            return None
+        if self.options.handover == Handover.CHUNKS:
+            self.watch.note("no prediction: chunks are handed over by when answers end")
+            return None
+        with self.watch.status("replaying the plan on the engine"):
+            document = prediction_document(predict_jobs(jobs, step_times, engine.settings), jobs)
+        document |= {"steptime_file": self.options.steptime, "steptime": step_times.to_dict()}
+        text = json.dumps(document, allow_nan=False)
+        write_whole(folder.attempt / PREDICTION, [text.encode()])
+        if (near := engine.meta.get("replayed_as")) is not None:
+            self.watch.note(str(near))
+        self.watch.note(
+            f"predicted: mean latency {document['mean_latency_seconds']:,.2f} s, makespan "
+            f"{document['makespan_seconds']:,.2f} s"
+        )
+        return document
+
+    def _execute(
+        self,
+        started: Started,
+        work: Work,
+        jobs: Sequence[Job],
+        folder: RunFolder,
+        prediction: dict[str, Any] | None,
+    ) -> Executed:
+        requests = [] if prediction is None else prediction["requests"]
+        with self.watch.progress(
+            jobs=len(jobs),
+            tokens=sum(job.output_tokens for job in jobs),
+            predicted=[request["completion"] for request in requests],
+        ) as progress:
+            return execute(
+                started.engine,
+                work,
+                jobs,
+                folder,
+                model=(self.options.names or ["replay"])[0],
+                meta={
+                    "handover": str(self.options.handover),
+                    "engine": self.options.engine,
+                    "warm_up": started.warm_up,
+                },
+                progress=progress,
+                stop=self.watch.stop,
+            )
