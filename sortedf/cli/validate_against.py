@@ -18,7 +18,6 @@ from sortedf.errors import Fault, InputError, OptionError
 if TYPE_CHECKING:
     from sortedf.engine import Calibration
     from sortedf.instances import Plan
-    from sortedf.runner.engines import Job
     from sortedf.runner.executed import Attempt
     from sortedf.runner.preparing import Prepared
     from sortedf.runner.run_attempt import Start, Started
@@ -205,10 +204,10 @@ class Against:
         execution = Execution(order.options, RunWatch(self.console), str(self.folder))
         engines: list[Started] = []
 
-        def start(log: Path, jobs: Sequence[Job]) -> AbstractContextManager[Started]:
+        def start(log: Path) -> AbstractContextManager[Started]:
             if not engines:
                 own = self.folder / AGAINST / "engine.log"
-                started = execution.started(order.prepared.engine_options, own, jobs)
+                started = execution.started(order.prepared.engine_options, own)
                 engines.append(stack.enter_context(started))
             return nullcontext(engines[0])
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from sortedf.errors import SHOWN_FAULTS, Fault
 from sortedf.instances.files import write_whole
@@ -26,15 +26,16 @@ from sortedf.runner.warm_up import warm_up
 from sortedf.runner.watch import Watch
 
 
-class Started(NamedTuple):
-    """An engine, and what it was warmed up by; ``None`` when it was not."""
+@dataclass
+class Started:
+    """An engine, and what it was warmed up by; ``None`` as long as it was not."""
 
     engine: Engine
-    warm_up: Mapping[str, int] | None
+    warm_up: Mapping[str, int] | None = None
 
 
-Start = Callable[[Path, Sequence[Job]], AbstractContextManager[Started]]
-"""Gives an engine for jobs. The path is where its log may go."""
+Start = Callable[[Path], AbstractContextManager[Started]]
+"""Gives an engine. The path is where its log may go."""
 
 
 @dataclass(frozen=True)
@@ -61,28 +62,28 @@ class Execution:
         """Run a plan, on an engine of its own."""
         prepared = prepare(plan, batch, self.options, self.watch)
 
-        def start(log: Path, jobs: Sequence[Job]) -> AbstractContextManager[Started]:
-            return self.started(prepared.engine_options, log, jobs)
+        def start(log: Path) -> AbstractContextManager[Started]:
+            return self.started(prepared.engine_options, log)
 
         return self.execute(prepared, start)
 
     def execute(self, prepared: Prepared, start: Start) -> RunResult:
         """Run a plan on an engine that is started when there is something to do."""
-        work, context = prepared.work, prepared.context
+        work = prepared.work
         self._list(work.errors, prepared.batch)
         with ExitStack() as stack:
             folder = stack.enter_context(self._open(prepared))
             for note in folder.notes:
                 self.watch.note(note)
             write_errors(folder, work.errors)
-            jobs = work.jobs(folder.status, context)
             done, prediction = None, None
-            if jobs:
-                started = stack.enter_context(start(folder.attempt / "engine.log", jobs))
+            if work.is_left(folder.status):
+                started = stack.enter_context(start(folder.attempt / "engine.log"))
                 work, jobs = self._check(prepared, started.engine, folder)
-            if jobs:
-                prediction = self._predict(jobs, prepared, started.engine, folder)
-                done = self._execute(started, work, jobs, folder, prediction)
+                if jobs:
+                    self._warm_up(started, jobs)
+                    prediction = self._predict(jobs, prepared, started.engine, folder)
+                    done = self._execute(started, work, jobs, folder, prediction)
             counts = folder.finish()
         return RunResult(
             folder=folder.path,
@@ -94,18 +95,15 @@ class Execution:
         )
 
     @contextmanager
-    def started(self, options: EngineOptions, log: Path, jobs: Sequence[Job]) -> Iterator[Started]:
-        """Start an engine, and warm it up if that is wanted; closed in the end."""
+    def started(self, options: EngineOptions, log: Path) -> Iterator[Started]:
+        """Start an engine; closed in the end."""
         name = self.options.engine
-        with ExitStack() as stack:
-            with self.watch.status(f"starting {name}"):
-                engine = start_engine(name, options, log)
-            stack.callback(engine.close)
-            told = None
-            if self.options.warms_up:
-                with self.watch.status(f"warming {name} up"):
-                    told = warm_up(engine, jobs)
-            yield Started(engine, told)
+        with self.watch.status(f"starting {name}"):
+            engine = start_engine(name, options, log)
+        try:
+            yield Started(engine)
+        finally:
+            engine.close()
 
     def _list(self, errors: Sequence[LineError], batch: str | None) -> None:
         """Say which lines cannot run."""
@@ -146,14 +144,22 @@ class Execution:
     ) -> tuple[Work, list[Job]]:
         """Hold plan and requests against the engine as it was started."""
         check_budget(prepared.plan, engine.settings, self.watch.note)
-        work, context = prepared.work, engine.settings.max_model_len
-        errors = too_long(work.lines, context)
-        jobs = work.without(errors).jobs(folder.status, context)
-        errors += refused_lines(engine, work.lines, jobs)
-        work = work.without(errors)
-        self._list(errors, prepared.batch)
-        write_errors(folder, errors)
-        return work, work.jobs(folder.status, context) if errors else jobs
+        context = engine.settings.max_model_len
+        errors = too_long(prepared.work.lines, context)
+        work = prepared.work.without(errors)
+        jobs = work.jobs(folder.status, context)
+        refused = refused_lines(engine, work.lines, jobs)
+        self._list([*errors, *refused], prepared.batch)
+        write_errors(folder, [*errors, *refused])
+        work = work.without(refused)
+        names = {place.name for line in work.lines.values() for place in line.places}
+        return work, [job for job in jobs if job.name in names]
+
+    def _warm_up(self, started: Started, jobs: Sequence[Job]) -> None:
+        """Warm an engine up by the first jobs that it gets, if that is wanted."""
+        if self.options.warms_up and started.warm_up is None:
+            with self.watch.status(f"warming {self.options.engine} up"):
+                started.warm_up = warm_up(started.engine, jobs)
 
     def _predict(
         self, jobs: Sequence[Job], prepared: Prepared, engine: Engine, folder: RunFolder
