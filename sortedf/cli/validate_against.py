@@ -89,7 +89,7 @@ class Against:
         Planned and handed-over orders take turns, so that a drift of the machine is everybody's.
         """
         from sortedf.runner.against import next_run, whole_runs
-        from sortedf.runner.folder import LOCK
+        from sortedf.runner.folder_files import LOCK
         from sortedf.runner.lock import FolderLock
 
         with _released(FolderLock(self.folder / LOCK)):
@@ -111,6 +111,7 @@ class Against:
 
     def _run(self, order: _Order, folder: Path, start: Start) -> int:
         """Run an order once; gives the exit code of what stopped it, or 0."""
+        from sortedf.runner.against import AGAINST
         from sortedf.runner.run_attempt import Execution
 
         watch = RunWatch(self.console)
@@ -118,7 +119,8 @@ class Against:
         command = f"sortedf validate {quoted} --against {','.join(self.names)}"
         if self.repeat is not None:
             command += f" --repeat {self.repeat}"
-        with how_to_go_on(command, folder, self.console):
+        begun = [*(self.folder / AGAINST).glob("*/*"), folder]
+        with how_to_go_on(command, begun, self.console):
             result = Execution(order.options, watch, str(folder)).execute(order.prepared, start)
         code = end(result, watch, command, self.console)
         return code if result.interrupted or result.died is not None else 0

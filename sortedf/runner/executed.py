@@ -16,7 +16,7 @@ from sortedf.engine.step_log import STEPS_FILE, read_step_log
 from sortedf.errors import Fault, InputError
 from sortedf.instances import Plan, read_plan
 from sortedf.model import Instance
-from sortedf.runner.folder import ATTEMPTS
+from sortedf.runner.folder_files import ATTEMPTS
 from sortedf.runner.predicted import read_prediction, recomputed_tokens
 from sortedf.runner.run_identity import MANIFEST, read_manifest
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sortedf.errors import SHOWN_FAULTS, Fault
+from sortedf.errors import SHOWN_FAULTS, BudgetError, EngineError, Fault, OptionError
 from sortedf.instances.files import write_whole
 from sortedf.runner.checks import check_budget
 from sortedf.runner.engines import Engine, Handover, Job
 from sortedf.runner.execute import Executed, execute, refused_lines, write_errors
 from sortedf.runner.folder import RunFolder
+from sortedf.runner.folder_files import ENGINE_LOG
 from sortedf.runner.jobs import LineError, Work, too_long
 from sortedf.runner.predicted import PREDICTION, predict_jobs, prediction_document
 from sortedf.runner.preparing import Prepared, batch_path, prepare, unidentifying
@@ -78,11 +79,13 @@ class Execution:
             write_errors(folder, work.errors)
             done, prediction = None, None
             if work.is_left(folder.status):
-                started = stack.enter_context(start(folder.attempt / "engine.log"))
-                work, jobs = self._check(prepared, started.engine, folder)
+                with _taken_back(folder):
+                    started = stack.enter_context(start(folder.attempt / ENGINE_LOG))
+                    work, jobs = self._check(prepared, started.engine, folder)
+                    if jobs:
+                        self._warm_up(started, jobs)
+                        prediction = self._predict(jobs, prepared, started.engine, folder)
                 if jobs:
-                    self._warm_up(started, jobs)
-                    prediction = self._predict(jobs, prepared, started.engine, folder)
                     done = self._execute(started, work, jobs, folder, prediction)
             counts = folder.finish()
         return RunResult(
@@ -212,3 +215,13 @@ class Execution:
                 progress=progress,
                 stop=self.watch.stop,
             )
+
+
+@contextmanager
+def _taken_back(folder: RunFolder) -> Iterator[None]:
+    """Undo a start that fails for what it was given, so that it can be given something else."""
+    try:
+        yield
+    except (BudgetError, EngineError, OptionError) as error:
+        folder.take_back(keep_log=isinstance(error, EngineError))
+        raise
