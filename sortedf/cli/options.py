@@ -202,6 +202,26 @@ class Loaded(NamedTuple):
         return [index for index, _ in self.skipped]
 
 
+def read(backlog: str, kv_tokens: int, reading: Reading, console: Console) -> Instance:
+    """Read a backlog; where that fails for single lines, say by what they are left out.
+
+    Raises
+    ------
+    InputError
+        As :func:`sortedf.read_backlog`.
+    """
+    from sortedf.errors import InputError
+    from sortedf.instances import read_backlog
+
+    try:
+        with console.status(f"reading {backlog}"):
+            return read_backlog(backlog, kv_tokens=kv_tokens, note=console.note, **asdict(reading))
+    except InputError as error:
+        if error.skippable:
+            console.note("bad lines; --skip-bad-lines leaves them out:")
+        raise
+
+
 def load_backlog(given: Backlog, reading: Reading, console: Console) -> Loaded:
     """Read a backlog (or the packaged example) for planning; leave oversized requests out if asked.
 
@@ -210,14 +230,14 @@ def load_backlog(given: Backlog, reading: Reading, console: Console) -> Loaded:
     OptionError
         Without a budget for a backlog of the user's.
     InputError
-        As :func:`sortedf.read_backlog`.
+        As :func:`read`.
     InfeasibleError
         If requests are larger than the budget and are not to be left out, or all of them are.
     """
     import numpy as np
 
     from sortedf.errors import InfeasibleError, InvalidRequestError
-    from sortedf.instances import example, read_backlog
+    from sortedf.instances import example
     from sortedf.solvers import oversized_requests
 
     backlog, kv_tokens, block_size = given.backlog, given.kv_tokens, given.block_size
@@ -236,10 +256,7 @@ def load_backlog(given: Backlog, reading: Reading, console: Console) -> Loaded:
     elif kv_tokens is None:
         raise OptionError("--kv-tokens is missing: the KV budget in tokens (see sortedf kv-budget)")
     else:
-        with console.status(f"reading {backlog}"):
-            instance = read_backlog(
-                backlog, kv_tokens=kv_tokens, note=console.note, **asdict(reading)
-            )
+        instance = read(backlog, kv_tokens, reading, console)
     try:
         planned = instance.in_blocks(block_size)
     except InvalidRequestError as error:

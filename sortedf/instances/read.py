@@ -106,7 +106,7 @@ def _read(
     log = FaultLog(source.name, options.skip_bad_lines)
     columns = _read_columns(source, log, options, note)
     columns = _without_repeated_ids(columns, log)
-    log.close(note)
+    log.close(note, left=bool(columns.lines))
     if not columns.lines:
         raise InputError([Fault(source.name, None, "no requests in the file")])
     try:

@@ -293,16 +293,25 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "lines"), BAD)
-@pytest.mark.parametrize("command", ["solve", "compare"])
+@pytest.mark.parametrize("command", ["solve", "compare", "bound", "verify"])
 def test_bad_input(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str, text: str, lines: list[int]
 ) -> None:
-    """Bad input is exit code 3 and one line a fault, file:line: what, with nothing on stdout."""
-    path = tmp_path / "bad"
+    """Exit code 3, nothing on stdout, one line a fault; how to go on is named where one can."""
+    path, plan = tmp_path / "bad", tmp_path / "plan.json"
     path.write_text(text)
-    code, out, err = run(capsys, command, path, "--kv-tokens", 16, "--json")
-    assert (code, out) == (3, "")
-    assert [line.split(": ")[0] for line in err.splitlines()] == [f"{path}:{n}" for n in lines]
+    words: list[object] = [command, path, "--kv-tokens", 16]
+    if command == "verify":
+        assert run(capsys, "solve", "-o", plan, "--no-bound", "-q")[0] == 0
+        words = ["verify", plan, path]
+    for quiet in (["-q"], []):
+        code, out, err = run(capsys, *words, "--json", *quiet)
+        assert (code, out) == (3, "")
+        told = [line.split(": ")[0] for line in err.splitlines()]
+        named = told[:1] == ["bad lines; --skip-bad-lines leaves them out:"]
+        assert told[named:] == [f"{path}:{n}" for n in lines]
+    left_out = run(capsys, *words, "--skip-bad-lines")
+    assert named == (left_out[0] != 3)
 
 
 def test_many_faults_are_counted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -311,7 +320,8 @@ def test_many_faults_are_counted(capsys: pytest.CaptureFixture[str], tmp_path: P
     path.write_text("prompt_tokens,output_tokens\n" + "0,1\n" * 50 + "4,4\n")
     code, _, err = run(capsys, "solve", path, "--kv-tokens", 16)
     assert code == 3
-    assert len(err.splitlines()) == 21
+    assert len(err.splitlines()) == 22
+    assert "--skip-bad-lines" in err.splitlines()[0]
     assert "50 in all" in err
     code, out, err = run(capsys, "solve", path, "--kv-tokens", 16, "--skip-bad-lines", "--json")
     assert (code, json.loads(out)["n"]) == (0, 1)
