@@ -47,19 +47,23 @@ def check_unused(path: Path) -> None:
     """Refuse a folder that holds anything but what a killed creation or a failed start left."""
     try:
         names = {entry.name for entry in path.iterdir()}
+        ours = _ours(path) if LOCK in names else set()
     except OSError as error:
         raise _named(path, error) from None
-    ours = {LOCK, INPUTS} | {entry.name for entry in path.glob(f"{PLAN}*")}
-    ours |= {entry.name for entry in path.glob(_TEMPORARY)}
-    if all(left.is_dir() for left in (path / ATTEMPTS).glob("*")) and all(
-        left.name == ENGINE_LOG for left in (path / ATTEMPTS).glob("*/*")
-    ):
-        ours.add(ATTEMPTS)
     if MANIFEST in names:
         text = "holds a run; resume it, or name another folder"
         raise InputError([Fault(str(path), None, text)])
-    if not names <= (ours if LOCK in names else set()):
+    if not names <= ours:
         raise InputError([Fault(str(path), None, "is not empty; name another folder")])
+
+
+def _ours(path: Path) -> set[str]:
+    """Give the names that may stand in a folder in which no run was begun."""
+    attempts = path / ATTEMPTS
+    left = [*attempts.glob("*"), *attempts.glob("*/*")]
+    logs_alone = all(entry.is_dir() or entry.name == ENGINE_LOG for entry in left)
+    patterns = (f"{PLAN}*", _TEMPORARY, *([ATTEMPTS] if logs_alone else []))
+    return {LOCK, INPUTS, *(entry.name for pattern in patterns for entry in path.glob(pattern))}
 
 
 def copy_plan(path: Path, plan: bytes, plan_name: str) -> str:
@@ -94,7 +98,7 @@ def make_missing(path: Path) -> list[Path]:
 
 def remove_attempt(attempt: Path, *, keep_log: bool) -> None:
     """Remove an attempt in which nothing was answered; what the engine printed may stay."""
-    for path in attempt.iterdir():
+    for path in attempt.glob("*"):
         if not (keep_log and path.name == ENGINE_LOG and path.stat().st_size):
             path.unlink()
     _remove_empty(attempt)
