@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -157,32 +157,31 @@ class Against:
     def _orders(self) -> list[_Order]:
         from sortedf.runner.against import AGAINST, PLAN
         from sortedf.runner.engines import Handover
+        from sortedf.runner.preparing import remembered_batch
         from sortedf.runner.run_identity import check_inputs, read_manifest
         from sortedf.runner.run_options import RunOptions
 
         manifest = read_manifest(self.folder)
-        if manifest.get("batch") == "-":
-            text = "its batch came from stdin and is not kept: there is nothing to run again"
-            raise InputError([Fault(str(self.folder), None, text)])
+        batch = remembered_batch(self.folder, manifest)
         options = replace(RunOptions.remembered(manifest), warm_up=True)
         path = self.folder / str(manifest["plan"])
-        own = self._prepare(path, options, manifest)
+        own = self._prepare(path, options, batch)
         check_inputs(self.folder, own.work.inputs)
         target = self.folder / AGAINST
         orders = [_Order(PLAN, options, own, target / PLAN)] if self._runs_plan() else []
         in_order = replace(options, handover=Handover.ORDER)
         for name in self.names:
             path = self._plan_of(name, own.plan, target / name / "plan.json")
-            prepared = self._prepare(path, in_order, manifest)
+            prepared = self._prepare(path, in_order, batch)
             orders.append(_Order(name, in_order, prepared, target / name))
         return orders
 
-    def _prepare(self, path: Path, options: RunOptions, manifest: Mapping[str, Any]) -> Prepared:
+    def _prepare(self, path: Path, options: RunOptions, batch: str | None) -> Prepared:
         """Prepare a run on an engine like the first one's, predicted by the same step times."""
         from sortedf.runner.preparing import prepare
 
         times = self._engine_times(options.engine)
-        prepared = prepare(str(path), manifest.get("batch"), options, RunWatch(self.console), times)
+        prepared = prepare(str(path), batch, options, RunWatch(self.console), times)
         return replace(prepared, step_times=self.step_times)
 
     def _plan_of(self, name: str, plan: Plan, path: Path) -> Path:

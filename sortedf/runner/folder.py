@@ -133,6 +133,7 @@ class RunFolder:
         manifest: Mapping[str, Any],
         *,
         inputs: Mapping[str, str],
+        moved: Mapping[str, Any] = MappingProxyType({}),
         retry_failed: bool = False,
         force: bool = False,
     ) -> RunFolder:
@@ -142,6 +143,8 @@ class RunFolder:
         ----------
         manifest, inputs
             As those it was begun with.
+        moved
+            Values of the manifest that are other ones from now on, once all is checked.
         retry_failed
             Also run again the requests that failed and would fail again.
         force
@@ -166,8 +169,9 @@ class RunFolder:
             if output.exists():
                 scan = scan_output(output, inputs)
                 repair_output(output, scan)
-            if force:
-                write_manifest(path, manifest, begun["plan"])
+            kept = {**(manifest if force else begun), **moved}
+            if kept != begun:
+                write_manifest(path, kept, begun["plan"])
             return cls(path, lock, inputs, scan, retry=retry_failed)
 
     @property

@@ -130,9 +130,11 @@ class Execution:
             "batch": batch_path(prepared.batch),
         }
         if self.begun is not None:
+            # A batch that lies elsewhere now is found there from now on.
+            moved = {} if prepared.batch in (None, "-") else {"batch": manifest["batch"]}
             manifest |= unidentifying(self.begun)
             return RunFolder.resume(
-                self.folder, manifest, inputs=inputs, retry_failed=self.retry_failed
+                self.folder, manifest, inputs=inputs, moved=moved, retry_failed=self.retry_failed
             )
         return RunFolder.create(
             self.folder,

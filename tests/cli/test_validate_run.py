@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -356,6 +357,34 @@ def test_a_batch_is_run_again_as_it_was(tmp_path: Path, capsys: pytest.CaptureFi
     code, _, err = run(capsys, "validate", piped, "--against", "svf")
     assert code == 3
     assert "stdin" in err
+
+
+@pytest.mark.parametrize("by", ["a move", "stdin"])
+def test_a_batch_that_is_no_longer_there(
+    by: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line: the file, the run, and what to do; done once, the batch is found again."""
+    batch, moved = tmp_path / "batch.jsonl", tmp_path / "moved to.jsonl"
+    entries = [completion(f"r{k}", [1] * (3 + k), max_tokens=9 - k) for k in range(4)]
+    batch.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))
+    plan, folder = tmp_path / "plan.json", tmp_path / "the run"
+    assert run(capsys, "solve", batch, "--kv-tokens", "40", "-q", "-o", plan)[0] == 0
+    assert run(capsys, "run", plan, batch, "-o", folder, "--steptime", "qwen3-8b-h100")[0] == 0
+    batch.rename(moved)
+    if by == "stdin":
+        manifest = json.loads((folder / "manifest.json").read_text())
+        (folder / "manifest.json").write_text(json.dumps(manifest | {"batch": "-"}))
+    for command in (("validate", folder, "--against", "svf"), ("run", "--resume", folder)):
+        code, out, err = run(capsys, *command)
+        assert (code, out, err.count("\n")) == (3, "", 1)
+        gone = "came from stdin" if by == "stdin" else f"is no longer at {batch}"
+        assert err.startswith(f"{folder}: its batch {gone}; give it: sortedf run ")
+    assert not (folder / "against").exists()
+    said = shlex.split(err.partition("give it: sortedf ")[2])
+    assert run(capsys, *(moved if word == "BATCH" else word for word in said))[0] == 0
+    for command in (("validate", folder, "--against", "svf"), ("run", "--resume", folder)):
+        code, _, err = run(capsys, *command)
+        assert code == 0, err
 
 
 def test_pages(
