@@ -11,7 +11,8 @@ import typer
 from sortedf.cli import options
 from sortedf.cli.console import Console
 from sortedf.cli.interrupt import Interrupt
-from sortedf.errors import OptionError, VerificationError
+from sortedf.cli.outputs import check_outputs
+from sortedf.errors import VerificationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,9 +55,7 @@ def bound(
     The formulas stand beside the method. A bound that rests on prices is recomputed by the
     independent checker before it is shown; --certificate writes it for others to check.
     """
-    if certificate == "-" and json:
-        raise OptionError("--certificate - and --json both want stdout; leave one out")
-    options.check_target(certificate, "--certificate", given.backlog)
+    check_outputs({"--certificate": certificate}, given.backlog, reading.output_tokens, json=json)
     from sortedf import __version__
     from sortedf.lp.bounds import best_of, best_proof, find_methods
     from sortedf.solvers import MaxSeconds

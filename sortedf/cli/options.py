@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_type_hints
 
 import typer
@@ -160,34 +159,6 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
-
-
-def same_file(one: str | None, other: str | None) -> bool:
-    """Whether two names are of one file that exists."""
-    try:
-        return Path(str(one)).samefile(str(other))
-    except OSError:  # at least one of them does not exist
-        return False
-
-
-def check_target(written: str | None, flag: str, *read: str | None) -> None:
-    """Refuse to write over what is read, and what cannot be written, before any work is done.
-
-    Raises
-    ------
-    OptionError
-        If the name is of one of the files that are read.
-    InputError
-        If no file can be written there.
-    """
-    if written is None:
-        return
-    for path in read:
-        if path is not None and same_file(path, written):
-            raise OptionError(f"{flag} {written} is a file that is read; choose another name")
-    from sortedf.instances.files import check_writable
-
-    check_writable(written)
 
 
 class Loaded(NamedTuple):

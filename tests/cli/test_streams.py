@@ -30,7 +30,12 @@ def failing(*arguments: object, **kwargs: Any) -> subprocess.CompletedProcess[st
 
 def without(*descriptors: int) -> Any:
     """Close descriptors in the program before it starts."""
-    return lambda: [os.close(number) for number in descriptors]
+
+    def close() -> None:
+        for number in descriptors:
+            os.close(number)
+
+    return close
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
