@@ -12,7 +12,6 @@ from sortedf.cli import options
 from sortedf.cli.console import Console
 from sortedf.cli.interrupt import Interrupt
 from sortedf.cli.outputs import check_outputs
-from sortedf.errors import VerificationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -186,8 +185,8 @@ def _checked(bound: Bound, instance: Instance, block_size: int) -> dict[str, Any
     VerificationError
         If the checker does not find the same: a fault of the method, never shown as a bound.
     """
-    from sortedf.certificate import check
     from sortedf.instances import new_certificate
+    from sortedf.solvers import certified_bound
 
     row: dict[str, Any] = {
         "method": bound.kind,
@@ -208,17 +207,13 @@ def _checked(bound: Bound, instance: Instance, block_size: int) -> dict[str, Any
         "pieces": sum(map(len, lists)),
         "leaves": sum(type(entry) is int for entry in tree),
     }
-    s, o, a = (
-        column.tolist()
-        for column in (instance.prompt_tokens, instance.output_tokens, instance.release)
-    )
-    work = len(set(zip(s, o, a, strict=True))) * row["pieces"]
+    columns = (instance.prompt_tokens, instance.output_tokens, instance.release)
+    kinds = set(zip(*(column.tolist() for column in columns), strict=True))
+    work = len(kinds) * row["pieces"]
     # The windows of a tree are narrow.
     if work // (4 if len(tree) > 1 else 1) > MOST_CHECKED:
         return row | {"proof": UNCHECKED}
-    report = check(s, o, a, certificate, kv_tokens=instance.kv_tokens, ids=instance.ids)
-    if not report.ok:
-        raise VerificationError([str(violation) for violation in report.violations], report.total)
+    certified_bound(instance, certificate, f"the bound by {bound.kind}")
     return row | {"proof": "certificate, checked"}
 
 

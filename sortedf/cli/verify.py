@@ -131,20 +131,13 @@ def _certificate(
 ) -> Checked:
     from math import ceil
 
-    from sortedf import certificate
     from sortedf.instances import read_certificate
+    from sortedf.solvers import check_certificate
 
     recorded = read_certificate(source)
     instance = options.read(backlog, 1, reading, console)
     with console.status(f"recomputing the bound of {len(instance):,} requests"):
-        report = certificate.check(
-            instance.prompt_tokens.tolist(),
-            instance.output_tokens.tolist(),
-            instance.release.tolist(),
-            recorded,
-            kv_tokens=kv_tokens,
-            ids=instance.ids,
-        )
+        report = check_certificate(instance, recorded, kv_tokens=kv_tokens)
     bound = report.bound
     document = {
         "verified": report.ok,
