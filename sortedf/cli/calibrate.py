@@ -12,7 +12,7 @@ from sortedf.cli import options
 from sortedf.cli.console import Console
 from sortedf.cli.engine_options import RunEngine
 from sortedf.cli.outputs import check_outputs
-from sortedf.errors import OptionError
+from sortedf.errors import Fault, InputError, OptionError
 
 if TYPE_CHECKING:
     from sortedf.engine.calibrate_run import RunFit
@@ -80,6 +80,8 @@ def calibrate(
     from sortedf.engine.training import training_part
 
     console = Console(quiet=quiet)
+    for folder in folders:
+        _check_attempt(folder)
     logs = [Path(folder) / STEPS_FILE for folder in folders]
     if all(log.is_file() for log in logs):
         if train != "all" or engine.given():
@@ -113,6 +115,16 @@ def check_output(output: str | None, folders: Sequence[str], *read: str | None, 
     names = (META, REQUESTS, SERIES, STEPS_FILE)
     files = (str(Path(folder) / name) for folder in folders for name in names)
     check_outputs({"-o": output}, *files, *read, json=json)
+
+
+def _check_attempt(folder: str) -> None:
+    """Refuse the folder of `sortedf run`, whose attempts are what is meant; name these."""
+    from sortedf.runner.executed import attempts_in, run_folder_of
+
+    if run_folder_of(folder) == (Path(folder), None):
+        found = " or ".join(map(str, attempts_in(Path(folder)))) or "there is none in it"
+        text = f"a folder of sortedf run: name one of its attempts ({found})"
+        raise InputError([Fault(folder, None, text)])
 
 
 def read_folder(folder: str, engine: RunEngine, console: Console) -> Run:

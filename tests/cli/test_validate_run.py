@@ -433,6 +433,22 @@ def test_usage(
     assert words in err
 
 
+def test_calibrate_names_the_attempts_of_a_run(
+    base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line, which can be followed; attempts in which nothing was done are not meant."""
+    folder = executed(base, tmp_path / "run")
+    assert run(capsys, "run", "--resume", folder)[0] == 0
+    code, out, err = run(capsys, "calibrate", folder)
+    assert (code, out, err.count("\n")) == (3, "", 1)
+    attempt = err.partition("(")[2].partition(")")[0]
+    assert attempt == str(folder / "attempts" / "1")
+    assert run(capsys, "calibrate", attempt, "-q")[0] == 0
+    shutil.rmtree(folder / "attempts")
+    code, _, err = run(capsys, "calibrate", folder)
+    assert (code, "there is none in it" in err) == (3, True)
+
+
 def test_locked_and_empty_runs(
     base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
