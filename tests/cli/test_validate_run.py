@@ -21,6 +21,7 @@ import sortedf
 from sortedf.cli.main import main
 from sortedf.engine import EngineSettings, Replay, StepTimeModel, read_run, write_step_time
 from sortedf.engine.step_log import read_step_log
+from sortedf.errors import EngineError
 from sortedf.runner.lock import FolderLock
 
 BLOCK = 8
@@ -267,6 +268,31 @@ def test_ctrl_c_while_other_orders_run(
     assert code == 0
     assert "svf, run" not in err
     assert sorted(path.name for path in (folder / "against" / "fcfs").glob("[0-9]*")) == ["1", "2"]
+
+
+def test_an_engine_that_does_not_start_for_other_orders(
+    base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it is left, and going on is named only once an order has been run."""
+    folder = executed(base, tmp_path / "run")
+    told = ("validate", folder, "--against", "fcfs", "--repeat", "1")
+
+    def fail(*arguments: object) -> None:
+        raise EngineError("no CUDA")
+
+    def fails(*, goes_on: bool) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr("sortedf.runner.run_attempt.start_engine", fail)
+            code, out, err = run(capsys, *told)
+        assert (code, out) == (1, "")
+        assert "no CUDA" in err
+        assert (" goes on" in err) == goes_on
+        assert not (folder / "against" / "plan").exists()
+
+    fails(goes_on=False)
+    assert run(capsys, *told[:-2])[0] == 0  # the order alone, on the plan's run as it was
+    fails(goes_on=True)
+    assert run(capsys, *told)[0] == 0
 
 
 def test_several_attempts_are_not_mixed(
