@@ -45,7 +45,10 @@ from sortedf.engine import (
 )
 
 ROOT = Path(__file__).parents[1]
-DRIVER = ROOT / "tests" / "engine" / "drivers" / "drive_engine.py"
+DRIVERS = ROOT / "tests" / "engine" / "drivers"
+sys.path.insert(0, str(DRIVERS))
+
+from tiny_model import LARGER  # noqa: E402
 
 CLOCKS = ("wall", "processor")
 
@@ -64,15 +67,6 @@ SETTINGS: dict[str, Any] = {
     "async_scheduling": False,
     "enable_prefix_caching": False,
     "shared_blocks": 0,
-}
-
-# Large enough that a step is more than what the engine's own Python takes.
-MODEL = {
-    "hidden_size": 256,
-    "intermediate_size": 1024,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 4,
 }
 
 TALK = (10, 120), (60, 300)
@@ -110,7 +104,10 @@ def cpu_engine() -> Iterator[CpuEngine]:
     if not Path(python).exists():
         sys.exit(f"{python}: vLLM is not installed; make vllm, or set SORTEDF_VLLM_PYTHON")
     with subprocess.Popen(
-        [python, DRIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [python, DRIVERS / "drive_engine.py"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         yield CpuEngine(process)
 
@@ -201,7 +198,7 @@ def repetition(seed: int, n: int, folder: Path) -> dict[str, Comparison]:
     warming, known = (backlog(generator, n, MOSTLY) for _ in range(2))
     other = backlog(generator, n, RARELY)
     with cpu_engine() as engine:
-        _, answer = engine.run([warming, known], settings=SETTINGS, model=MODEL)
+        _, answer = engine.run([warming, known], settings=SETTINGS, model=LARGER)
         predictions: dict[str, tuple[Prediction, str]] = {}
         for clock in CLOCKS:
             path = folder / f"{seed}-{clock}" / "steps.csv"

@@ -23,7 +23,7 @@ from collections import Counter
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1] / "tests"
-sys.path[:0] = [str(TESTS), str(TESTS / "runner")]
+sys.path[:0] = [str(TESTS), str(TESTS / "runner"), str(TESTS / "engine" / "drivers")]
 
 from run_commands import lines_in, mixed_batch, planned, wait_until  # noqa: E402
 from run_on_vllm import (  # noqa: E402

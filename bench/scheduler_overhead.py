@@ -13,7 +13,6 @@ Then, in the mean, requests that run and admissions a step.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 import tempfile
@@ -27,7 +26,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "engine" / "drivers"))
 
-from drive_scheduler import MODEL, Machine, prepare
+from drive_scheduler import Machine, prepare
 
 SIZE = 16
 WARM_UP = 500  # steps until the first fill has spread
@@ -114,7 +113,6 @@ def main() -> None:
     parser.add_argument("--waiting", type=int, default=10_000)
     parser.add_argument("--steps", type=int, default=600)
     arguments = parser.parse_args()
-    prepare()
     running = arguments.running
     n = running + arguments.waiting + 3 * (arguments.steps + WARM_UP)
     # Held on the way is about half of the outputs; what is foreseen fills the blocks.
@@ -128,7 +126,7 @@ def main() -> None:
     ]
     print(f"{'ms':36}" + "".join(f"{title:>11}" for title in TITLES))
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "config.json").write_text(json.dumps(MODEL))
+        prepare(folder)
         for mode in (False, True):
             print("asynchronous" if mode else "synchronous")
             engines = [

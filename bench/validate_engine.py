@@ -35,6 +35,10 @@ import numpy as np
 import sortedf
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "engine" / "drivers"))
+
+from tiny_model import LARGER, write_model  # noqa: E402
+
 SHARED = Path(os.environ.get("SORTEDF_SHARED", ROOT.parent / "shared"))
 MIX = SHARED / "instances" / "mix8020-2000-s0.csv"
 AZURE = SHARED / "traces" / "azure_2023_conversation.csv"
@@ -43,21 +47,6 @@ LARGEST = 512
 """Tokens of prompt and output of the largest request."""
 
 OTHERS = ("fcfs", "mcsf", "svf")
-
-MODEL = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 256,
-    "intermediate_size": 1024,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 4,
-    "max_position_embeddings": 2048,
-    "vocab_size": 1024,
-    "torch_dtype": "float32",
-}
-"""Large enough that a step is more than what the engine's own Python takes."""
-
 
 HEADINGS = (
     "order",
@@ -133,8 +122,7 @@ def cpu_engine(model: Path) -> Engine:
     python = os.environ.get("SORTEDF_VLLM_PYTHON", str(ROOT / ".venv-vllm" / "bin" / "python"))
     if not Path(python).exists():
         sys.exit(f"{python}: vLLM is not installed; make vllm, or set SORTEDF_VLLM_PYTHON")
-    model.mkdir(parents=True, exist_ok=True)
-    (model / "config.json").write_text(json.dumps(MODEL))
+    write_model(model, context=2048, vocabulary=1024, **LARGER)
     arguments = (
         *("--engine", "vllm", "--model", str(model), "--load-format", "dummy"),
         *("--dtype", "float32", "--enforce-eager", "--in-process"),

@@ -41,11 +41,16 @@ class InputError(SortedfError):
         What is wrong, in the order of the file; at least one.
     total
         How many faults there are in all, when the reader stopped collecting them.
+    skippable
+        Whether there is something left to read where lines at fault are skipped.
     """
 
-    def __init__(self, faults: Sequence[Fault], total: int | None = None) -> None:
+    def __init__(
+        self, faults: Sequence[Fault], total: int | None = None, *, skippable: bool = False
+    ) -> None:
         self.faults = tuple(faults)
         self.total = len(self.faults) if total is None else total
+        self.skippable = skippable
         super().__init__(self.faults, self.total)
 
     def __str__(self) -> str:

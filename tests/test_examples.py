@@ -49,18 +49,32 @@ def answered(folder: Path) -> None:
     assert all(line["response"]["status_code"] == 200 for line in lines)
 
 
+def goes_on(folder: Path, left: int, *command: object) -> None:
+    """Do a job again of which so many answers are left: these stay, and the rest is answered."""
+    output, plan = folder / "run" / "output.jsonl", (folder / "plan.json").read_bytes()
+    kept = b"".join(output.read_bytes().splitlines(keepends=True)[:left])
+    output.write_bytes(kept)
+    run(*command)
+    answered(folder)
+    assert output.read_bytes().startswith(kept)
+    assert (folder / "plan.json").read_bytes() == plan
+
+
 def test_a_batch_job_in_the_shell(tmp_path: Path) -> None:
-    """From a batch file to answers, with two pages."""
-    out = run("sh", EXAMPLES / "batch_job.sh", tmp_path / "job")
+    """From a batch file to answers, with two pages; again, it goes on."""
+    command = ("sh", EXAMPLES / "batch_job.sh", tmp_path / "job")
+    out = run(*command)
     answered(tmp_path / "job")
     assert f"{REQUESTS} answers in {tmp_path}/job/run/output.jsonl" in out
     for page in ("plan.html", "run.html"):
         assert "<html" in (tmp_path / "job" / page).read_text()
+    goes_on(tmp_path / "job", 60, *command)
 
 
 def test_a_batch_job_in_python(tmp_path: Path) -> None:
     """The same through the library; what is predicted comes true on the replay."""
-    out = run(sys.executable, EXAMPLES / "batch_job.py", tmp_path / "job")
+    command = (sys.executable, EXAMPLES / "batch_job.py", tmp_path / "job")
+    out = run(*command)
     answered(tmp_path / "job")
     assert f"{REQUESTS} answered, 0 failed" in out
     figures = re.findall(r"_seconds: ([\d.]+), predicted ([\d.]+)", out)
@@ -68,6 +82,17 @@ def test_a_batch_job_in_python(tmp_path: Path) -> None:
     assert all(realized == predicted for realized, predicted in figures)
     steps = [int(text) for text in re.findall(r"(\d+) steps", out)]
     assert steps[0] < steps[1]  # the plan, arrival order
+    for left in (60, REQUESTS):
+        goes_on(tmp_path / "job", left, *command)
+
+
+def test_a_batch_job_that_cannot_be_done_says_so_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "run").write_text("mine")
+    with pytest.raises(AssertionError) as caught:
+        run(sys.executable, EXAMPLES / "batch_job.py", tmp_path / "job")
+    assert "Traceback" not in str(caught.value)
+    assert f"{tmp_path}/job/run" in str(caught.value)
 
 
 def rows(out: str) -> list[list[str]]:

@@ -11,7 +11,7 @@ import typer
 from sortedf.cli import options
 from sortedf.cli.console import Console
 from sortedf.cli.interrupt import Interrupt
-from sortedf.errors import OptionError, VerificationError
+from sortedf.cli.outputs import check_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,9 +54,7 @@ def bound(
     The formulas stand beside the method. A bound that rests on prices is recomputed by the
     independent checker before it is shown; --certificate writes it for others to check.
     """
-    if certificate == "-" and json:
-        raise OptionError("--certificate - and --json both want stdout; leave one out")
-    options.check_target(certificate, "--certificate", given.backlog)
+    check_outputs({"--certificate": certificate}, given.backlog, reading.output_tokens, json=json)
     from sortedf import __version__
     from sortedf.lp.bounds import best_of, best_proof, find_methods
     from sortedf.solvers import MaxSeconds
@@ -187,8 +185,8 @@ def _checked(bound: Bound, instance: Instance, block_size: int) -> dict[str, Any
     VerificationError
         If the checker does not find the same: a fault of the method, never shown as a bound.
     """
-    from sortedf.certificate import check
     from sortedf.instances import new_certificate
+    from sortedf.solvers import certified_bound
 
     row: dict[str, Any] = {
         "method": bound.kind,
@@ -209,17 +207,13 @@ def _checked(bound: Bound, instance: Instance, block_size: int) -> dict[str, Any
         "pieces": sum(map(len, lists)),
         "leaves": sum(type(entry) is int for entry in tree),
     }
-    s, o, a = (
-        column.tolist()
-        for column in (instance.prompt_tokens, instance.output_tokens, instance.release)
-    )
-    work = len(set(zip(s, o, a, strict=True))) * row["pieces"]
+    columns = (instance.prompt_tokens, instance.output_tokens, instance.release)
+    kinds = set(zip(*(column.tolist() for column in columns), strict=True))
+    work = len(kinds) * row["pieces"]
     # The windows of a tree are narrow.
     if work // (4 if len(tree) > 1 else 1) > MOST_CHECKED:
         return row | {"proof": UNCHECKED}
-    report = check(s, o, a, certificate, kv_tokens=instance.kv_tokens, ids=instance.ids)
-    if not report.ok:
-        raise VerificationError([str(violation) for violation in report.violations], report.total)
+    certified_bound(instance, certificate, f"the bound by {bound.kind}")
     return row | {"proof": "certificate, checked"}
 
 

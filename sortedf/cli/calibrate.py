@@ -11,7 +11,8 @@ import typer
 from sortedf.cli import options
 from sortedf.cli.console import Console
 from sortedf.cli.engine_options import RunEngine
-from sortedf.errors import OptionError
+from sortedf.cli.outputs import check_outputs
+from sortedf.errors import Fault, InputError, OptionError
 
 if TYPE_CHECKING:
     from sortedf.engine.calibrate_run import RunFit
@@ -73,15 +74,14 @@ def calibrate(
     shown; so is what the data cannot tell. --num-gpu-blocks to --shared-blocks are for what the
     folder does not say, or says wrongly.
     """
-    if output == "-" and json:
-        raise OptionError("-o - and --json both want stdout; leave one out")
+    check_output(output, folders, json=json)
     from sortedf.engine.calibration import write_calibration
     from sortedf.engine.step_log import STEPS_FILE
     from sortedf.engine.training import training_part
 
     console = Console(quiet=quiet)
     for folder in folders:
-        check_output(output, folder)
+        _check_attempt(folder)
     logs = [Path(folder) / STEPS_FILE for folder in folders]
     if all(log.is_file() for log in logs):
         if train != "all" or engine.given():
@@ -107,13 +107,24 @@ def calibrate(
             console.note(f"step times written to {output}")
 
 
-def check_output(output: str | None, folder: str, *read: str | None) -> None:
-    """Refuse to write over the files of a run folder, or where nothing can be written."""
+def check_output(output: str | None, folders: Sequence[str], *read: str | None, json: bool) -> None:
+    """Refuse to write over the files of run folders, or where nothing can be written."""
     from sortedf.engine.run_folder import META, REQUESTS, SERIES
     from sortedf.engine.step_log import STEPS_FILE
 
-    files = (str(Path(folder) / name) for name in (META, REQUESTS, SERIES, STEPS_FILE))
-    options.check_target(output, "-o", *files, *read)
+    names = (META, REQUESTS, SERIES, STEPS_FILE)
+    files = (str(Path(folder) / name) for folder in folders for name in names)
+    check_outputs({"-o": output}, *files, *read, json=json)
+
+
+def _check_attempt(folder: str) -> None:
+    """Refuse the folder of `sortedf run`, whose attempts are what is meant; name these."""
+    from sortedf.runner.executed import attempts_in, run_folder_of
+
+    if run_folder_of(folder) == (Path(folder), None):
+        found = " or ".join(map(str, attempts_in(Path(folder)))) or "there is none in it"
+        text = f"a folder of sortedf run: name one of its attempts ({found})"
+        raise InputError([Fault(folder, None, text)])
 
 
 def read_folder(folder: str, engine: RunEngine, console: Console) -> Run:

@@ -8,7 +8,7 @@ import typer
 
 from sortedf.cli import options
 from sortedf.cli.console import Console
-from sortedf.errors import OptionError
+from sortedf.cli.outputs import check_outputs
 
 
 def generate(
@@ -32,9 +32,7 @@ def generate(
 
     The same arguments give the same bytes.
     """
-    if output == "-" and json:
-        raise OptionError("-o - and --json both want stdout; write the backlog to a file")
-    options.check_target(output, "-o")
+    check_outputs({"-o": output}, json=json)
     from sortedf import instances
 
     console = Console(quiet=quiet)

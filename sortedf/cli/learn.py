@@ -8,6 +8,7 @@ import typer
 
 from sortedf.cli import options
 from sortedf.cli.console import Console
+from sortedf.cli.outputs import check_outputs
 from sortedf.errors import OptionError
 
 if TYPE_CHECKING:
@@ -64,12 +65,10 @@ def learn(
     """
     if (predict is None) != (output is None):
         raise OptionError("--predict BACKLOG and -o FILE go together")
-    if [output, "-" if json else None].count("-") > 1:
-        raise OptionError("-o - and --json both want stdout; leave one alone")
     read = history, answers, predict
     if read.count("-") > 1:
         raise OptionError("only one of the files that are read can be stdin")
-    options.check_target(output, "-o", *read)
+    check_outputs({"-o": output}, *read, json=json)
     from sortedf import __version__
     from sortedf.instances.history import read_history, read_requests
     from sortedf.serving import predictor

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
 from io import TextIOWrapper
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -58,6 +58,9 @@ app.command("kv-budget")(kv_budget.kv_budget)
 app.add_typer(prove.app)
 
 INTERRUPTED = 130
+READER_GONE = 128 + signal.SIGPIPE
+"""As a shell tells of programs that end by the signal."""
+
 EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
     (errors.OptionError, 2),
     (errors.InputError, 3),
@@ -91,10 +94,10 @@ def sortedf(
 
 def run() -> None:
     """Run the program and exit with the documented code; no fault of the input is a traceback."""
-    for name in ("stdout", "stderr"):
+    for number, name in enumerate(("stdout", "stderr"), 1):
         stream = getattr(sys, name)
-        if stream is None:  # closed by the caller; what is meant for it must not go elsewhere
-            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
+        if stream is None:
+            setattr(sys, name, _closed(number))
         elif isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -103,17 +106,33 @@ def run() -> None:
     sys.exit(main(sys.argv[1:]))
 
 
+def _closed(number: int) -> TextIO:
+    """Give a stream for a descriptor that the caller closed: stdout fails, stderr takes all.
+
+    The descriptor is taken, so that what is meant for it does not go to a file that is opened next.
+    """
+    taken = os.open(os.devnull, os.O_RDONLY if number == 1 else os.O_WRONLY)
+    if taken != number:
+        os.dup2(taken, number)
+        os.close(taken)
+    return os.fdopen(number, "w", closefd=False)
+
+
 def main(arguments: list[str]) -> int:
     """Run one command line; returns the exit code."""
     try:
         code = app(arguments, prog_name="sortedf", standalone_mode=False)
         sys.stdout.flush()
-    except OSError as error:
-        # Python would try, and complain, once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):  # the reader of our output has gone (`| head`)
-            return 1
-        _complain(f"standard output cannot be written: {error.strerror or error}")
+    except (OSError, SystemExit) as error:
+        # The libraries for arguments and tables make an exit of a pipe that nobody reads.
+        if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
+            _give_up_stdout()
+            return READER_GONE
+        if isinstance(error, SystemExit):
+            raise
+        _give_up_stdout()
+        why = "it is closed" if error.errno == errno.EBADF else error.strerror or error
+        _complain(f"standard output cannot be written: {why}")
         return 3
     except tuple(kind for kind, _ in EXIT_CODES) as error:
         _complain(str(error) or "interrupted")
@@ -127,6 +146,11 @@ def main(arguments: list[str]) -> int:
     if code == INTERRUPTED:
         _complain("interrupted")
     return code if isinstance(code, int) else 0
+
+
+def _give_up_stdout() -> None:
+    """Lead what is left to be written nowhere: Python would try, and complain, again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(text: str) -> None:

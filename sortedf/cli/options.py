@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_type_hints
 
 import typer
@@ -164,34 +163,6 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def same_file(one: str | None, other: str | None) -> bool:
-    """Whether two names are of one file that exists."""
-    try:
-        return Path(str(one)).samefile(str(other))
-    except OSError:  # at least one of them does not exist
-        return False
-
-
-def check_target(written: str | None, flag: str, *read: str | None) -> None:
-    """Refuse to write over what is read, and what cannot be written, before any work is done.
-
-    Raises
-    ------
-    OptionError
-        If the name is of one of the files that are read.
-    InputError
-        If no file can be written there.
-    """
-    if written is None:
-        return
-    for path in read:
-        if path is not None and same_file(path, written):
-            raise OptionError(f"{flag} {written} is a file that is read; choose another name")
-    from sortedf.instances.files import check_writable
-
-    check_writable(written)
-
-
 class Loaded(NamedTuple):
     """A backlog ready to plan, and the oversized requests left out: (position, request)."""
 
@@ -204,6 +175,26 @@ class Loaded(NamedTuple):
         return [index for index, _ in self.skipped]
 
 
+def read(backlog: str, kv_tokens: int, reading: Reading, console: Console) -> Instance:
+    """Read a backlog; where that fails for single lines, say by what they are left out.
+
+    Raises
+    ------
+    InputError
+        As :func:`sortedf.read_backlog`.
+    """
+    from sortedf.errors import InputError
+    from sortedf.instances import read_backlog
+
+    try:
+        with console.status(f"reading {backlog}"):
+            return read_backlog(backlog, kv_tokens=kv_tokens, note=console.note, **asdict(reading))
+    except InputError as error:
+        if error.skippable:
+            console.note("bad lines; --skip-bad-lines leaves them out:")
+        raise
+
+
 def load_backlog(given: Backlog, reading: Reading, console: Console) -> Loaded:
     """Read a backlog (or the packaged example) for planning; leave oversized requests out if asked.
 
@@ -212,11 +203,11 @@ def load_backlog(given: Backlog, reading: Reading, console: Console) -> Loaded:
     OptionError
         Without a budget for a backlog of the user's.
     InputError
-        As :func:`sortedf.read_backlog`.
+        As :func:`read`.
     InfeasibleError
         If requests are larger than the budget and are not to be left out, or all of them are.
     """
-    from sortedf.instances import example, read_backlog
+    from sortedf.instances import example
 
     backlog, kv_tokens = given.backlog, given.kv_tokens
     if backlog == reading.output_tokens == "-":
@@ -234,10 +225,7 @@ def load_backlog(given: Backlog, reading: Reading, console: Console) -> Loaded:
     elif kv_tokens is None:
         raise OptionError("--kv-tokens is missing: the KV budget in tokens (see sortedf kv-budget)")
     else:
-        with console.status(f"reading {backlog}"):
-            instance = read_backlog(
-                backlog, kv_tokens=kv_tokens, note=console.note, **asdict(reading)
-            )
+        instance = read(backlog, kv_tokens, reading, console)
     return within_budget(instance, given.block_size, given.skip_oversized, console)
 
 

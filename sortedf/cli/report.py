@@ -13,6 +13,7 @@ import typer
 
 from sortedf.cli import options
 from sortedf.cli.console import Console
+from sortedf.cli.outputs import check_outputs
 from sortedf.cli.quantities import parse_bytes
 from sortedf.errors import Fault, InputError, OptionError, VerificationError
 
@@ -74,13 +75,11 @@ def report(
     backlog, the plans, memory over time, how requests are packed, when memory is scarce and what
     more of it would buy.
     """
-    if output == "-" and json:
-        raise OptionError("-o - and --json both want stdout; leave one out")
     if output is None and json and format not in (None, Format.JSON):
         raise OptionError(f"--json and --format {format} both want stdout; name a file with -o")
     if [*plans, certificate].count("-") > 1:
         raise OptionError("only one of the files can be stdin")
-    options.check_target(output, "-o", *plans, certificate)
+    check_outputs({"-o": output}, *plans, certificate, json=json)
     form = format or _form_of(output)
     from sortedf.instances.files import write_whole
 

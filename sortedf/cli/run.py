@@ -114,7 +114,7 @@ def run(
     chosen = replace(runner.RunOptions.remembered(begun), **given)
     watch = RunWatch(console)
     again = f"sortedf run --resume {shlex.quote(folder)}"
-    with how_to_go_on(again, Path(folder), console):
+    with how_to_go_on(again, [Path(folder)], console):
         if resume is None:
             result = runner.run(str(plan), batch, folder, chosen, watch=watch)
         else:

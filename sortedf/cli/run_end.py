@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,12 +18,27 @@ SOME_FAILED, ENGINE_DIED = 7, 1
 
 
 @contextmanager
-def how_to_go_on(again: str, folder: Path, console: Console) -> Iterator[None]:
-    """Tell by which command to go on when a run that was begun ends by an exception."""
+def how_to_go_on(again: str, folders: Iterable[Path], console: Console) -> Iterator[None]:
+    """Tell by which command to go on when a run ends by an exception, if there is a use for it.
+
+    An engine that does not start would not do so again: then only if something was answered before.
+
+    Parameters
+    ----------
+    folders
+        All folders of runs that the command goes on with.
+    """
+    from sortedf.runner.folder_files import OUTPUT
+    from sortedf.runner.output_scan import holds_answer
+    from sortedf.runner.run_identity import MANIFEST
+
     try:
         yield
-    except (EngineError, StorageError, KeyboardInterrupt, SystemExit):
-        if (folder / "manifest.json").is_file():
+    except (EngineError, StorageError, KeyboardInterrupt, SystemExit) as error:
+        begun = [folder for folder in folders if (folder / MANIFEST).is_file()]
+        if isinstance(error, EngineError):
+            begun = [folder for folder in begun if holds_answer(folder / OUTPUT)]
+        if begun:
             console.note(f"{again} goes on")
         raise
 

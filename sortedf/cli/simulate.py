@@ -12,6 +12,7 @@ import typer
 from sortedf.cli import options
 from sortedf.cli.console import Console
 from sortedf.cli.engine_options import StepTimes
+from sortedf.cli.outputs import check_outputs
 from sortedf.cli.simulate_options import DEFAULT_KV_TOKENS, ServingEngine, Side, Traffic
 from sortedf.errors import OptionError
 
@@ -85,11 +86,9 @@ def simulate(
     with the engine's side of it. Give a TRACE, or --poisson RATE or --load L for requests that are
     drawn.
     """
-    if output == "-" and json:
-        raise OptionError("-o - and --json both want stdout; leave one out")
     if traffic.trace == steptime == "-":
         raise OptionError("TRACE and --steptime cannot both be stdin")
-    options.check_target(output, "-o", traffic.trace, steptime)
+    check_outputs({"-o": output}, traffic.trace, steptime, json=json)
     from sortedf.serving.known_texts import read_known
     from sortedf.serving.policy_texts import read_policies
     from sortedf.serving.side_by_side import SideBySide

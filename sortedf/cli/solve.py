@@ -10,6 +10,7 @@ import typer
 from sortedf.cli import options
 from sortedf.cli.console import Console
 from sortedf.cli.engine_options import Engine, StepTimes
+from sortedf.cli.outputs import check_outputs
 from sortedf.cli.seconds import best_in_seconds, check_engine, in_seconds
 from sortedf.errors import OptionError
 
@@ -75,13 +76,10 @@ def solve(
     is at most the gap to the lower bound. --steptime adds what it takes on the engine, in seconds;
     --num-gpu-blocks to --policy say how that is started.
     """
-    if [output, certificate, "-" if json else None].count("-") > 1:
-        raise OptionError("-o -, --certificate - and --json all want stdout; leave one alone")
     if [given.backlog, reading.output_tokens, steptime].count("-") > 1:
         raise OptionError("only one of the files that are read can be stdin")
     read = given.backlog, reading.output_tokens, steptime
-    options.check_target(output, "-o", *read)
-    options.check_target(certificate, "--certificate", *read)
+    check_outputs({"-o": output, "--certificate": certificate}, *read, json=json)
     if certificate is not None and no_bound:
         raise OptionError("--certificate is of the bound, which --no-bound leaves out")
     from sortedf import solvers

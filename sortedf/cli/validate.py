@@ -71,15 +71,13 @@ def validate(
     --num-gpu-blocks to --shared-blocks are for what the folder of a run that was recorded elsewhere
     does not say, or says wrongly.
     """
-    if output == "-" and json:
-        raise OptionError("-o - and --json both want stdout; leave one out")
     if steptime is not None and (train is not None or form != "auto"):
         raise OptionError("--train and --form are of a calibration; --steptime is one already")
     from sortedf import __version__
     from sortedf.runner.executed import run_folder_of
 
     console = Console(quiet=quiet)
-    check_output(output, folder, steptime)
+    check_output(output, [folder], steptime, json=json)
     predicting = Predicting(steptime, train, form, engine.shared_blocks, console)
     found = run_folder_of(folder)
     if found is not None:

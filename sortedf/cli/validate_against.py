@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from sortedf.runner.engines import Engine
     from sortedf.runner.executed import Attempt
     from sortedf.runner.preparing import Prepared
+    from sortedf.runner.run_attempt import Start
     from sortedf.runner.run_options import RunOptions
-    from sortedf.runner.running import Start
 
 SPOKEN = {"sjf": "mcsf"}
 """Names that others use for orders, and what they are called here."""
@@ -90,7 +90,7 @@ class Against:
         Planned and handed-over orders take turns, so that a drift of the machine is everybody's.
         """
         from sortedf.runner.against import next_run, whole_runs
-        from sortedf.runner.folder import LOCK
+        from sortedf.runner.folder_files import LOCK
         from sortedf.runner.lock import FolderLock
 
         with _released(FolderLock(self.folder / LOCK)):
@@ -112,14 +112,16 @@ class Against:
 
     def _run(self, order: _Order, folder: Path, start: Start) -> int:
         """Run an order once; gives the exit code of what stopped it, or 0."""
-        from sortedf.runner.running import Execution
+        from sortedf.runner.against import AGAINST
+        from sortedf.runner.run_attempt import Execution
 
         watch = RunWatch(self.console)
         quoted = shlex.quote(str(self.folder))
         command = f"sortedf validate {quoted} --against {','.join(self.names)}"
         if self.repeat is not None:
             command += f" --repeat {self.repeat}"
-        with how_to_go_on(command, folder, self.console):
+        begun = [*(self.folder / AGAINST).glob("*/*"), folder]
+        with how_to_go_on(command, begun, self.console):
             result = Execution(order.options, watch, str(folder)).execute(order.prepared, start)
         code = end(result, watch, command, self.console)
         return code if result.interrupted or result.died is not None else 0
@@ -156,32 +158,31 @@ class Against:
     def _orders(self) -> list[_Order]:
         from sortedf.runner.against import AGAINST, PLAN
         from sortedf.runner.engines import Handover
+        from sortedf.runner.preparing import remembered_batch
         from sortedf.runner.run_identity import check_inputs, read_manifest
         from sortedf.runner.run_options import RunOptions
 
         manifest = read_manifest(self.folder)
-        if manifest.get("batch") == "-":
-            text = "its batch came from stdin and is not kept: there is nothing to run again"
-            raise InputError([Fault(str(self.folder), None, text)])
+        batch = remembered_batch(self.folder, manifest)
         options = replace(RunOptions.remembered(manifest), warm_up=True)
         path = self.folder / str(manifest["plan"])
-        own = self._prepare(path, options, manifest)
+        own = self._prepare(path, options, batch)
         check_inputs(self.folder, own.work.inputs)
         target = self.folder / AGAINST
         orders = [_Order(PLAN, options, own, target / PLAN)] if self._runs_plan() else []
         in_order = replace(options, handover=Handover.ORDER)
         for name in self.names:
             path = self._plan_of(name, own.plan, target / name / "plan.json")
-            prepared = self._prepare(path, in_order, manifest)
+            prepared = self._prepare(path, in_order, batch)
             orders.append(_Order(name, in_order, prepared, target / name))
         return orders
 
-    def _prepare(self, path: Path, options: RunOptions, manifest: Mapping[str, Any]) -> Prepared:
+    def _prepare(self, path: Path, options: RunOptions, batch: str | None) -> Prepared:
         """Prepare a run on an engine like the first one's, predicted by the same step times."""
         from sortedf.runner.preparing import prepare
 
         times = self._engine_times(options.engine)
-        prepared = prepare(str(path), manifest.get("batch"), options, RunWatch(self.console), times)
+        prepared = prepare(str(path), batch, options, RunWatch(self.console), times)
         return replace(prepared, step_times=self.step_times)
 
     def _plan_of(self, name: str, plan: Plan, path: Path) -> Path:
@@ -200,7 +201,7 @@ class Against:
     def _shared(self, order: _Order, stack: ExitStack) -> Start:
         """Give an engine that is started for the first order that has something to do, for all."""
         from sortedf.runner.against import AGAINST
-        from sortedf.runner.running import Execution
+        from sortedf.runner.run_attempt import Execution
 
         execution = Execution(order.options, RunWatch(self.console), str(self.folder))
         engines: list[Engine] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -84,16 +83,13 @@ def _plan(
     kv_tokens: int | None,
     console: Console,
 ) -> Checked:
-    from sortedf.instances import read_backlog, read_plan
+    from sortedf.instances import read_plan
     from sortedf.solvers import check_plan
 
     planned = read_plan(source)
     instance = None
     if backlog is not None:
-        with console.status(f"reading {backlog}"):
-            instance = read_backlog(
-                backlog, kv_tokens=planned.kv_tokens, note=console.note, **asdict(reading)
-            )
+        instance = options.read(backlog, planned.kv_tokens, reading, console)
     with console.status(f"verifying {len(planned.starts):,} requests"):
         check = check_plan(planned, instance)
     mismatches = list(check.mismatches)
@@ -135,21 +131,13 @@ def _certificate(
 ) -> Checked:
     from math import ceil
 
-    from sortedf import certificate
-    from sortedf.instances import read_backlog, read_certificate
+    from sortedf.instances import read_certificate
+    from sortedf.solvers import check_certificate
 
     recorded = read_certificate(source)
-    with console.status(f"reading {backlog}"):
-        instance = read_backlog(backlog, kv_tokens=1, note=console.note, **asdict(reading))
+    instance = options.read(backlog, 1, reading, console)
     with console.status(f"recomputing the bound of {len(instance):,} requests"):
-        report = certificate.check(
-            instance.prompt_tokens.tolist(),
-            instance.output_tokens.tolist(),
-            instance.release.tolist(),
-            recorded,
-            kv_tokens=kv_tokens,
-            ids=instance.ids,
-        )
+        report = check_certificate(instance, recorded, kv_tokens=kv_tokens)
     bound = report.bound
     document = {
         "verified": report.ok,

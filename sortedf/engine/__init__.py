@@ -17,10 +17,11 @@ if TYPE_CHECKING:
         read_step_times,
         write_calibration,
     )
+    from sortedf.engine.driver import Driver
     from sortedf.engine.estimate import EngineState, estimate_ttft
     from sortedf.engine.interval import ErrorInterval
     from sortedf.engine.prediction import Prediction, engine_of_plan, figures_in_seconds, predict
-    from sortedf.engine.replaying import Driver, Replay, Replayed, replay
+    from sortedf.engine.replaying import Replay, Replayed, replay
     from sortedf.engine.run_folder import Run, read_run
     from sortedf.engine.settings import VLLM_0_19, VLLM_0_32, EngineSettings, EngineVersion, Policy
     from sortedf.engine.step_log import StepLog, read_step_log, write_step_log
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 # Imported at first use: the KV budget needs no compiled kernels.
 _HOMES = {
     "Calibration": "calibration",
-    "Driver": "replaying",
+    "Driver": "driver",
     "EngineState": "estimate",
     "EngineSettings": "settings",
     "EngineVersion": "settings",

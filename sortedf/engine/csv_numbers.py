@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from sortedf.engine.unfinished import open_records
 from sortedf.instances.csv_rows import bad_cell, csv_rows
 from sortedf.instances.reading import FaultLog
+from sortedf.instances.source import Source
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 Row: TypeAlias = dict[str, float]
@@ -22,7 +21,7 @@ MOST = 1e30
 
 
 def read_numbers(
-    path: str | Path,
+    source: Source,
     columns: Sequence[str],
     optional: Sequence[str] = (),
     check: Callable[[Row], str | None] = lambda row: None,
@@ -34,6 +33,8 @@ def read_numbers(
 
     Parameters
     ----------
+    source
+        The file, opened by :func:`sortedf.engine.unfinished.open_records`.
     columns, optional
         Those that must be there, and those that may.
     check
@@ -50,7 +51,6 @@ def read_numbers(
         For a column that is missing or named twice, a row of another length, a value that is no
         number of 0 or more, or what ``check`` says, each with its line.
     """
-    source = open_records(path)
     log = FaultLog(source.name)
     rows = csv_rows(source, log)
     line, header = next(rows, (None, []))

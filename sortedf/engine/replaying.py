@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from sortedf.engine.driver import Driver, can_jump, chosen_driver
 from sortedf.engine.replay_input import (
     check_fit,
     cut_outputs,
@@ -19,9 +19,9 @@ from sortedf.engine.replay_input import (
     inverse,
     queue_order,
 )
-from sortedf.engine.settings import EngineSettings, Policy
+from sortedf.engine.settings import EngineSettings
 from sortedf.engine.step_time import StepTimeModel
-from sortedf.errors import OptionError, SortedfError
+from sortedf.errors import SortedfError
 from sortedf.kernels.replay_events import replay_events
 from sortedf.kernels.replay_state import (
     ADMITTED,
@@ -53,13 +53,6 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 _ENDLESS = "the engine never ends: requests of equal priority and stamp preempt each other"
-
-
-class Driver(StrEnum):
-    """How a replay goes on."""
-
-    STEPS = "steps"
-    EVENTS = "events"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,7 +207,7 @@ class Replay:
         OptionError
             When this driver cannot do what is asked.
         """
-        driver = _driver(by, can_jump=not log and _jumps(self.settings))
+        driver = chosen_driver(by, can_jump=not log and can_jump(self.settings))
         if driver == Driver.EVENTS:
             return self._replayed(self._events(step_time.seconds), None)
         engine, sizes = self._steps(step_time.seconds, new_log(0, 0, 0))
@@ -302,23 +295,3 @@ def replay(
         aborts=aborts,
     )
     return prepared.run(step_time, log=log, by=by)
-
-
-def _jumps(settings: EngineSettings) -> bool:
-    """Whether the rules that hold under these settings are known to the driver by events."""
-    known = settings.policy in (Policy.FCFS, Policy.PRIORITY)
-    return known and not settings.enable_prefix_caching
-
-
-def _driver(by: Driver | str | None, can_jump: bool) -> Driver:
-    if by is None:
-        return Driver.EVENTS if can_jump else Driver.STEPS
-    try:
-        driver = Driver(by)
-    except ValueError:
-        raise OptionError(f"by is {by!r}; it must be one of {', '.join(Driver)}") from None
-    if driver == Driver.EVENTS and not can_jump:
-        raise OptionError(
-            "neither prefix caching nor a log goes from event to event, nor does planned; by steps"
-        )
-    return driver

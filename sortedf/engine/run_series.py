@@ -51,7 +51,8 @@ def read_series(path: str | Path) -> Series | None:
         For a column that is missing, a value that is no number of 0 or more, times that do not
         rise, or a share above 100 %, each with its line.
     """
-    if not open_records(path).data.strip():
+    source = open_records(path)
+    if not source.data.strip():
         return None
     last = -1.0
 
@@ -66,7 +67,7 @@ def read_series(path: str | Path) -> Series | None:
             return f"{KV_USE} is {row[KV_USE]:g}; it can be 100 at most"
         return None
 
-    table = read_numbers(path, COLUMNS, [KV_USE], check)
+    table = read_numbers(source, COLUMNS, [KV_USE], check)
     if not len(table["t"]):
         return None
     use = table.get(KV_USE)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sortedf.engine.csv_numbers import Row, read_numbers
 from sortedf.engine.step_time import LONGEST_STEP
+from sortedf.engine.unfinished import open_records
 from sortedf.errors import Fault, InputError
 from sortedf.instances.files import write_whole
 from sortedf.kernels.step_terms import TERMS
@@ -75,7 +76,7 @@ def read_step_log(path: str | Path) -> StepLog:
         For missing columns; for a value that is no number of 0 or more, a step that takes no time
         or is made of nothing, each with its line.
     """
-    table = read_numbers(path, ("seconds", *COLUMNS), check=_check)
+    table = read_numbers(open_records(path), ("seconds", *COLUMNS), check=_check)
     if not len(table["seconds"]):
         raise InputError([Fault(str(path), None, "holds no step")])
     ones = np.ones(len(table["seconds"]))

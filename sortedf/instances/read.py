@@ -82,7 +82,7 @@ def read_backlog(
         tokenizer,
         prompt_tokens,
         output_tokens,
-        _step(arrivals, step_seconds),
+        step=_step(arrivals, step_seconds),
     )
     if note is not None:
         return read_source(open_source(path), kv_tokens, options, note)[0]
@@ -129,7 +129,7 @@ def read_source(
     log = FaultLog(source.name, options.skip_bad_lines)
     columns = _read_columns(source, log, options, note)
     columns = _without_repeated_ids(columns, log)
-    log.close(note)
+    log.close(note, left=bool(columns.lines))
     if not columns.lines:
         raise InputError([Fault(source.name, None, "no requests in the file")])
     try:

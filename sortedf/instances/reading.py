@@ -62,8 +62,10 @@ class FaultLog:
         self.add(line, message)
         return InputError(self.faults, self.total)
 
-    def close(self, note: Note) -> None:
+    def close(self, note: Note, *, left: bool = False) -> None:
         """Raise what was collected or, when bad lines are skipped, list and count them.
+
+        ``left`` says whether there are other lines.
 
         Raises
         ------
@@ -73,7 +75,7 @@ class FaultLog:
         if not self.total:
             return
         if not self.skip:
-            raise InputError(self.faults, self.total)
+            raise InputError(self.faults, self.total, skippable=left)
         for fault in self.faults:
             note(f"left out: {fault}")
         lines = ", ".join(str(fault.line) for fault in self.faults)

@@ -7,14 +7,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from sortedf.certificate import check
-from sortedf.errors import OptionError, VerificationError
+from sortedf.errors import OptionError
 from sortedf.instances import new_certificate
 from sortedf.kernels.exhaustive import search
 from sortedf.lp.ascent import ascend
 from sortedf.lp.bounds import Bound
 from sortedf.lp.prices import Prices
 from sortedf.model import Instance, Schedule
+from sortedf.solvers.check import certified_bound
 from sortedf.solvers.front import verified_latency
 from sortedf.solvers.in_order import shortest_of_orders
 
@@ -99,14 +99,5 @@ def know(instance: Instance, *, most_nodes: int = MOST_NODES) -> Known:
     _, schedule = shortest_of_orders(instance)
     prices, value = ascend(instance, iterations=MANY, start=schedule)
     certificate = new_certificate(instance, Bound(value, "prices", prices))
-    report = check(
-        instance.prompt_tokens.tolist(),
-        instance.output_tokens.tolist(),
-        instance.release.tolist(),
-        certificate,
-        kv_tokens=instance.kv_tokens,
-        ids=instance.ids,
-    )
-    if not report.ok or report.bound is None:
-        raise VerificationError([str(violation) for violation in report.violations], report.total)
-    return Known(instance, report.bound, verified_latency(instance, schedule), prices)
+    bound = certified_bound(instance, certificate, "the certificate")
+    return Known(instance, bound, verified_latency(instance, schedule), prices)

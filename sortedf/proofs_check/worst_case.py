@@ -13,7 +13,6 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from sortedf import certificate as bound_checker
 from sortedf.errors import VerificationError
 from sortedf.instances import (
     Plan,
@@ -29,7 +28,7 @@ from sortedf.instances.files import make_folder
 from sortedf.lp.bounds import best_proof, lower_bounds
 from sortedf.model import Instance, Result
 from sortedf.proofs_check.finding import Finding
-from sortedf.solvers import MaxIterations, check_plan, solve
+from sortedf.solvers import MaxIterations, certified_bound, check_plan, solve
 
 HALL_OF_FAME = Path(__file__).with_name("hall_of_fame")
 
@@ -89,7 +88,7 @@ class WorstCase:
             instance,
             self.policy.total_latency,
             self.best.total_latency,
-            _certified(instance, self.certificate, "the certificate"),
+            ceil(certified_bound(instance, self.certificate, "the certificate")),
         )
 
 
@@ -154,7 +153,7 @@ def check_case(folder: str | Path) -> Bracket:
         text = f"{policy.source}: {policy.solver} has a total latency of {again.total_latency}"
         raise VerificationError([f"{text}, not {latency}"])
     source = path / CERTIFICATE
-    bound = _certified(instance, read_certificate(source), str(source))
+    bound = ceil(certified_bound(instance, read_certificate(source), str(source)))
     return Bracket(policy.solver, instance, latency, best_latency, bound)
 
 
@@ -191,17 +190,3 @@ def _verified(plan: Plan, instance: Instance) -> int:
             lines.append(f"it is for a KV budget of {plan.kv_tokens}, not {instance.kv_tokens}")
         raise VerificationError([f"{plan.source}: {line}" for line in lines])
     return total
-
-
-def _certified(instance: Instance, certificate: dict[str, Any], source: str) -> int:
-    report = bound_checker.check(
-        instance.prompt_tokens.tolist(),
-        instance.output_tokens.tolist(),
-        instance.release.tolist(),
-        certificate,
-        kv_tokens=instance.kv_tokens,
-        ids=instance.ids,
-    )
-    if not report.ok or report.bound is None:
-        raise VerificationError([f"{source}: {violation}" for violation in report.violations])
-    return ceil(report.bound)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sortedf.runner.run_options import RunOptions
-    from sortedf.runner.running import RunResult, resume, run
+    from sortedf.runner.run_result import RunResult
+    from sortedf.runner.running import resume, run
 
 # Imported at first use: the scheduler in vLLM's process needs nothing of a run.
 _HOMES = {
     "RunOptions": "run_options",
-    "RunResult": "running",
+    "RunResult": "run_result",
     "resume": "running",
     "run": "running",
 }

@@ -16,7 +16,7 @@ from sortedf.engine.step_log import STEPS_FILE, read_step_log
 from sortedf.errors import Fault, InputError
 from sortedf.instances import Plan, read_plan
 from sortedf.model import Instance
-from sortedf.runner.folder import ATTEMPTS
+from sortedf.runner.folder_files import ATTEMPTS
 from sortedf.runner.predicted import read_prediction, recomputed_tokens
 from sortedf.runner.run_identity import MANIFEST, read_manifest
 
@@ -115,10 +115,15 @@ def read_attempts(folder: Path, *, only: str | None = None) -> list[Attempt]:
         When the folder holds no run, or one whose records cannot be read.
     """
     plan = read_plan(folder / str(read_manifest(folder)["plan"]))
+    paths = attempts_in(folder)
+    return [_read_attempt(path, plan) for path in paths if only in (None, path.name)]
+
+
+def attempts_in(folder: Path) -> list[Path]:
+    """Give the folders of the attempts in which something was answered, first to last."""
     attempts = folder / ATTEMPTS
     numbers = sorted(int(path.name) for path in attempts.glob("*") if path.name.isdecimal())
-    names = [only] if only else [str(number) for number in numbers]
-    return [_read_attempt(attempts / name, plan) for name in names if _has_answers(attempts / name)]
+    return [path for number in numbers if _has_answers(path := attempts / str(number))]
 
 
 def _has_answers(path: Path) -> bool:

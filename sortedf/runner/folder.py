@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, NamedTuple, Self
 
-from sortedf.errors import Fault, InputError, StorageError
-from sortedf.instances.files import kind_by_name, make_folder, write_whole
+from sortedf.errors import InputError, StorageError
+from sortedf.instances.files import write_whole
 from sortedf.instances.json_values import BadLine, shown
+from sortedf.runner import folder_files
 from sortedf.runner.append_file import AppendFile, json_line, sync_folder
 from sortedf.runner.lock import FolderLock
 from sortedf.runner.output_lines import OutputLine, Status, read_line
 from sortedf.runner.output_scan import Scan, repair_output, scan_output, standing_lines
 from sortedf.runner.run_identity import (
-    INPUTS,
-    MANIFEST,
     check_inputs,
     check_manifest,
     read_manifest,
     write_inputs,
     write_manifest,
 )
-
-OUTPUT, ATTEMPTS, LOCK, PLAN = "output.jsonl", "attempts", "lock", "plan"
-_TEMPORARY = ".sortedf-*.tmp"
 
 
 class Counts(NamedTuple):
@@ -61,7 +55,13 @@ class RunFolder:
     notes: tuple[str, ...]
 
     def __init__(
-        self, path: Path, lock: FolderLock, inputs: Mapping[str, str], scan: Scan, retry: bool
+        self,
+        path: Path,
+        lock: FolderLock,
+        inputs: Mapping[str, str],
+        scan: Scan,
+        retry: bool,
+        made: Sequence[Path] | None = None,
     ) -> None:
         self.path = path
         self.manifest = read_manifest(path)
@@ -72,11 +72,11 @@ class RunFolder:
         self._unread_now: set[int] = set()
         self._status = dict.fromkeys(scan.ledger.answered, Status.ANSWERED)
         if not retry:
-            kept = (
-                name for name, (status, _) in scan.ledger.errors.items() if status is Status.FAILED
-            )
-            self._status.update(dict.fromkeys(kept, Status.FAILED))
-        self.attempt = _next_attempt(path / ATTEMPTS)
+            errors = scan.ledger.errors.items()
+            failed = (name for name, (status, _) in errors if status is Status.FAILED)
+            self._status.update(dict.fromkeys(failed, Status.FAILED))
+        self._made = made
+        self.attempt = folder_files.next_attempt(path / folder_files.ATTEMPTS)
         self._output = AppendFile(self.output)
 
     @classmethod
@@ -94,7 +94,8 @@ class RunFolder:
         Parameters
         ----------
         path
-            A folder that does not exist, is empty, or holds what a killed call of this left.
+            A folder that does not exist, is empty, or holds what a killed call of this or a start
+            that failed left.
         manifest
             What identifies the run, in values of JSON: all that must be the same on resume.
         plan
@@ -111,22 +112,19 @@ class RunFolder:
             on it.
         """
         path = Path(path)
-        packed = Path(plan_name).suffix == ".gz"
-        name = PLAN + kind_by_name(plan_name) + (".gz" if packed else "")
-        make_folder(path)
-        _check_unused(path)
-        with _locked(path) as lock:
-            _check_unused(path)
-            _remove_temporary(path)
-            with (path / name).open("wb") as file:  # write_whole would pack a .gz once more
-                file.write(plan)
-                file.flush()
-                os.fsync(file.fileno())
+        made = folder_files.make_missing(path)
+        folder_files.check_unused(path)
+        with folder_files.locked(path) as lock:
+            folder_files.check_unused(path)
+            folder_files.remove_temporary(path)
+            for left in (path / folder_files.ATTEMPTS).glob("*"):
+                folder_files.remove_attempt(left, keep_log=False)
+            name = folder_files.copy_plan(path, plan, plan_name)
             write_inputs(path, inputs)
             # Last: with it the folder is that of a run.
             write_manifest(path, manifest, name)
             sync_folder(path)
-            return cls(path, lock, inputs, Scan(), retry=False)
+            return cls(path, lock, inputs, Scan(), retry=False, made=made)
 
     @classmethod
     def resume(
@@ -135,6 +133,7 @@ class RunFolder:
         manifest: Mapping[str, Any],
         *,
         inputs: Mapping[str, str],
+        moved: Mapping[str, Any] = MappingProxyType({}),
         retry_failed: bool = False,
         force: bool = False,
     ) -> RunFolder:
@@ -144,6 +143,8 @@ class RunFolder:
         ----------
         manifest, inputs
             As those it was begun with.
+        moved
+            Values of the manifest that are other ones from now on, once all is checked.
         retry_failed
             Also run again the requests that failed and would fail again.
         force
@@ -158,24 +159,25 @@ class RunFolder:
         """
         path = Path(path)
         begun = read_manifest(path)
-        with _locked(path) as lock:
+        with folder_files.locked(path) as lock:
             if not force:
                 check_manifest(path, begun, manifest)
             check_inputs(path, inputs)
-            _remove_temporary(path)
-            output = path / OUTPUT
+            folder_files.remove_temporary(path)
+            output = path / folder_files.OUTPUT
             scan = Scan()
             if output.exists():
                 scan = scan_output(output, inputs)
                 repair_output(output, scan)
-            if force:
-                write_manifest(path, manifest, begun["plan"])
+            kept = {**(manifest if force else begun), **moved}
+            if kept != begun:
+                write_manifest(path, kept, begun["plan"])
             return cls(path, lock, inputs, scan, retry=retry_failed)
 
     @property
     def output(self) -> Path:
         """The output file."""
-        return self.path / OUTPUT
+        return self.path / folder_files.OUTPUT
 
     @property
     def plan(self) -> Path:
@@ -246,6 +248,16 @@ class RunFolder:
             ledger.dropped.clear()
         return self.counts
 
+    def take_back(self, *, keep_log: bool) -> None:
+        """Undo a start of which nothing came: a run that it began is none, another is as it was.
+
+        ``keep_log`` leaves what the engine printed, which says why.
+        """
+        self._output.close()
+        folder_files.remove_attempt(self.attempt, keep_log=keep_log)
+        if self._made is not None:
+            folder_files.remove_run(self.path, self._made)
+
     def close(self) -> None:
         """Force the output to the disk and release the lock; a second call does nothing.
 
@@ -282,50 +294,3 @@ class RunFolder:
         if name is not None and name in self._status:
             raise ValueError(f"custom_id {shown(name)} is {self._status[name]} already")
         return entry
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[FolderLock]:
-    """Lock a folder, and release it again only if what is done there fails."""
-    lock = FolderLock(path / LOCK)
-    try:
-        yield lock
-    except BaseException as error:
-        lock.release()
-        if isinstance(error, OSError):
-            raise _named(path, error) from None
-        raise
-
-
-def _named(path: Path, error: OSError) -> InputError:
-    where = error.filename or path
-    return InputError([Fault(str(where), None, f"cannot be used: {error.strerror or error}")])
-
-
-def _remove_temporary(path: Path) -> None:
-    """Remove what was left by files that were being written when a process was killed."""
-    for left in path.glob(_TEMPORARY):
-        left.unlink()
-
-
-def _check_unused(path: Path) -> None:
-    """Refuse a folder that holds anything but what a killed creation left."""
-    try:
-        names = {entry.name for entry in path.iterdir()}
-    except OSError as error:
-        raise _named(path, error) from None
-    ours = {LOCK, INPUTS} | {entry.name for entry in path.glob(f"{PLAN}*")}
-    ours |= {entry.name for entry in path.glob(_TEMPORARY)}
-    if MANIFEST in names:
-        text = "holds a run; resume it, or name another folder"
-        raise InputError([Fault(str(path), None, text)])
-    if not names <= (ours if LOCK in names else set()):
-        raise InputError([Fault(str(path), None, "is not empty; name another folder")])
-
-
-def _next_attempt(attempts: Path) -> Path:
-    make_folder(attempts)
-    numbers = [int(entry.name) for entry in attempts.iterdir() if entry.name.isdecimal()]
-    attempt = attempts / str(max(numbers, default=0) + 1)
-    make_folder(attempt)
-    return attempt

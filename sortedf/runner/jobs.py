@@ -125,6 +125,10 @@ class Work:
         lines = {name: line for name, line in self.lines.items() if name not in bad}
         return Work(lines, [*self.errors, *errors], self.inputs)
 
+    def is_left(self, done: Mapping[str, Any]) -> bool:
+        """Whether a line that can run is not done."""
+        return any(name not in done for name in self.lines)
+
     def jobs(self, done: Mapping[str, Any], max_model_len: int | None) -> list[Job]:
         """Give the jobs of all lines that are not done, in the order of the plan."""
         jobs = [

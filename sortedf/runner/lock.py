@@ -36,6 +36,8 @@ class FolderLock:
             raise InputError([Fault(str(path), None, text)]) from None
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not _is_at(self._fd, path):  # who held it has removed it meanwhile
+                raise BlockingIOError(errno.EWOULDBLOCK, os.strerror(errno.EWOULDBLOCK))
             # For the message of a process that is refused; nothing depends on it.
             os.ftruncate(self._fd, 0)
             os.write(self._fd, f"{os.getpid()} {socket.gethostname()}\n".encode())
@@ -61,6 +63,13 @@ class FolderLock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def _is_at(descriptor: int, path: str | Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), Path(path).stat())
+    except FileNotFoundError:
+        return False
 
 
 _held: weakref.WeakSet[FolderLock] = weakref.WeakSet()

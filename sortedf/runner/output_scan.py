@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -37,6 +38,18 @@ class Scan:
     ledger: Ledger = field(default_factory=Ledger)
     end: int = 0
     notes: list[str] = field(default_factory=list)
+
+
+def holds_answer(path: Path) -> bool:
+    """Whether a request was answered, by an output file that may not exist. O(up to the first)."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        for text in file:
+            with suppress(BadLine):
+                if read_line(text).status is Status.ANSWERED:
+                    return True
+    return False
 
 
 def scan_output(path: Path, inputs: Collection[str]) -> Scan:

@@ -43,8 +43,6 @@ class Prepared:
         Path of the batch file.
     step_times
         That the run is predicted by.
-    context
-        The most tokens of a request, as far as they are known without the engine.
     """
 
     plan: Plan
@@ -54,7 +52,6 @@ class Prepared:
     work: Work
     engine_options: EngineOptions
     step_times: Calibration | None
-    context: int | None
 
 
 def prepare(
@@ -97,7 +94,6 @@ def prepare(
         work=work,
         engine_options=engine_options,
         step_times=step_times,
-        context=context,
     )
 
 

@@ -20,7 +20,8 @@ from sortedf.instances.source import Source
 from sortedf.instances.tokenizer import TokenizerCounter
 from sortedf.instances.tokens import has_text, prompts_of
 from sortedf.runner.jobs import Line, LineError, Place, Work, planned_prompt
-from sortedf.runner.sampling import COMPLETION_LIMIT, INT32, Sampling, sampling_of
+from sortedf.runner.sampling import COMPLETION_LIMIT, Sampling, sampling_of
+from sortedf.runner.sampling_values import INT32
 
 LINES_AT_ONCE = 4096
 """Lines whose texts are tokenized together."""

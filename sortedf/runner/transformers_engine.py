@@ -12,39 +12,19 @@ import time
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from sortedf.engine import EngineSettings
 from sortedf.errors import EngineError
 from sortedf.runner.checks import refused_by_size
-from sortedf.runner.engines import Answer, Handover, Job, Load, Outcome, Refusal, Times
+from sortedf.runner.engines import Handover, Job, Load, Outcome, Refusal
 from sortedf.runner.feeding import next_jobs
 from sortedf.runner.library_output import reason
 from sortedf.runner.start import EngineOptions
 from sortedf.runner.step_recorder import StepRecorder
+from sortedf.runner.transformers_answers import Running, outcome_of
 from sortedf.runner.transformers_start import meta_of, not_this_version, settings_in, start
-
-
-class _Logprob(NamedTuple):
-    """Of the token that was taken: the library has no others."""
-
-    logprob: float
-    decoded_token: str | None
-
-
-@dataclass
-class _Running:
-    """A job that the library has, and what has happened to it."""
-
-    job: Job
-    ends: Sequence[int]
-    arrival: float
-    queued: float
-    admitted: float | None = None
-    first_token: float | None = None
-    preemptions: int = 0
 
 
 class TransformersEngine:
@@ -67,7 +47,7 @@ class TransformersEngine:
         self._sampling = Sampling(manager.model.generation_config, self._vocabulary)
         self._processors = tuple(manager.logit_processor.logits_processor)
         self._not_fed: deque[Job] = deque()
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, Running] = {}
         self._holding: set[str] = set()
         self._steps = self._preemptions = 0
         self._dead: str | None = None
@@ -177,7 +157,7 @@ class TransformersEngine:
         chunks = self._options.handover == Handover.CHUNKS
         for job in next_jobs(self._not_fed, running, self._settings, chunks=chunks):
             ends = self._sampling.ends(job)
-            self._running[str(job.index)] = _Running(job, ends, time.time(), time.monotonic())
+            self._running[str(job.index)] = Running(job, ends, time.time(), time.monotonic())
             self._manager.add_request(
                 list(job.prompt),
                 request_id=str(job.index),
@@ -230,48 +210,9 @@ class TransformersEngine:
                 return
 
     def _outcome(self, output: Any, end: float) -> Outcome:
-        running = self._running.pop(output.request_id)
-        self._holding.discard(output.request_id)
-        job = running.job
-        if output.error is not None or running.admitted is None or running.first_token is None:
-            text = f"transformers gave it up: {output.error}"
-            return Refusal(job=job, code="engine_error", message=text)
-        tokens: list[int] = output.generated_tokens
-        stopped = tokens[-1] in running.ends
-        named = stopped and tokens[-1] in (job.sampling.get("stop_token_ids") or ())
-        logprobs = None
-        if job.sampling.get("logprobs") is not None:
-            logprobs = [
-                {token: _Logprob(value, self._text([token], {}))}
-                for token, value in zip(tokens, output.logprobs, strict=True)
-            ]
-        shown = tokens
-        if stopped and not job.sampling.get("include_stop_str_in_output"):
-            shown = tokens[:-1]
-        return Answer(
-            job=job,
-            text=self._text(shown, job.sampling) or "",
-            token_ids=tuple(tokens),
-            finish_reason="stop" if stopped else "length",
-            stop_reason=tokens[-1] if named else None,
-            logprobs=logprobs,
-            times=Times(
-                arrival=running.arrival,
-                queued=running.queued,
-                admitted=running.admitted,
-                first_token=running.first_token,
-                last_token=end,
-                preemptions=running.preemptions,
-            ),
-        )
-
-    def _text(self, tokens: Sequence[int], sampling: Mapping[str, Any]) -> str | None:
-        """Give the text of tokens; ``None`` without a tokenizer, or where none is wanted."""
-        if self._tokenizer is None or not sampling.get("detokenize", True):
-            return None
-        special = ("skip_special_tokens", "spaces_between_special_tokens")
-        how = {name: sampling[name] for name in special if name in sampling}
-        return str(self._tokenizer.decode(tokens, **({"skip_special_tokens": True} | how)))
+        name = output.request_id
+        self._holding.discard(name)
+        return outcome_of(output, self._running.pop(name), end, self._tokenizer)
 
     def _kv_use(self) -> float:
         if self._processor is None:
@@ -310,7 +251,7 @@ class TransformersEngine:
 class _Jobs:
     """The jobs of those that run, as they are now."""
 
-    def __init__(self, running: Mapping[str, _Running]) -> None:
+    def __init__(self, running: Mapping[str, Running]) -> None:
         self._running = running
 
     def __len__(self) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sortedf.engine.replaying import Driver, Replay, Replayed
+from sortedf.engine.driver import Driver
+from sortedf.engine.replaying import Replay, Replayed
 from sortedf.engine.settings import EngineSettings, Policy
 from sortedf.engine.step_time import StepTimeModel
 from sortedf.errors import OptionError, SortedfError

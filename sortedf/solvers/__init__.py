@@ -1,6 +1,6 @@
 """Solvers: an instance in, a schedule out. One registry, one front function that verifies."""
 
-from sortedf.solvers.check import PlanCheck, check_plan
+from sortedf.solvers.check import PlanCheck, certified_bound, check_certificate, check_plan
 from sortedf.solvers.front import oversized_requests, solve
 from sortedf.solvers.registry import SOLVERS, find_solver, find_solvers
 from sortedf.solvers.solver import Progress, Solver
@@ -15,6 +15,8 @@ __all__ = [
     "Progress",
     "Solver",
     "Stop",
+    "certified_bound",
+    "check_certificate",
     "check_plan",
     "find_solver",
     "find_solvers",

@@ -1,10 +1,14 @@
-"""Check a plan file: against itself, and against the backlog that it claims to plan."""
+"""Have plans and certificates checked for a backlog, by checkers that share no code with us."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
 
-from sortedf.errors import SHOWN_FAULTS
+from sortedf import certificate
+from sortedf.errors import SHOWN_FAULTS, VerificationError
 from sortedf.instances import Plan
 from sortedf.model import Instance
 from sortedf.verify import Report, verify
@@ -26,6 +30,48 @@ class PlanCheck:
     def ok(self) -> bool:
         """Whether the plan is feasible, complete, and of this backlog."""
         return self.report.ok and not self.mismatches
+
+
+def check_certificate(
+    backlog: Instance, recorded: Mapping[str, Any], *, kv_tokens: int | None = None
+) -> certificate.Report:
+    """Recompute what a certificate proves for a backlog: see :func:`sortedf.certificate.check`.
+
+    Parameters
+    ----------
+    recorded
+        The certificate as plain data.
+    kv_tokens
+        The KV budget in tokens that it has to be for; its own if left out.
+    """
+    return certificate.check(
+        backlog.prompt_tokens.tolist(),
+        backlog.output_tokens.tolist(),
+        backlog.release.tolist(),
+        recorded,
+        kv_tokens=kv_tokens,
+        ids=backlog.ids,
+    )
+
+
+def certified_bound(backlog: Instance, recorded: Mapping[str, Any], source: str) -> Fraction:
+    """Give the bound that a certificate proves for a backlog and its budget, recomputed.
+
+    Parameters
+    ----------
+    source
+        What the certificate is called where it proves nothing.
+
+    Raises
+    ------
+    VerificationError
+        If it does not prove what it says.
+    """
+    report = check_certificate(backlog, recorded, kv_tokens=backlog.kv_tokens)
+    if not report.ok or report.bound is None:
+        lines = [f"{source}: {violation}" for violation in report.violations]
+        raise VerificationError(lines, report.total)
+    return report.bound
 
 
 def check_plan(plan: Plan, backlog: Instance | None = None) -> PlanCheck:

@@ -17,6 +17,7 @@ from running import document, on_terminal, program, run
 from sortedf.cli.console import Console
 from sortedf.cli.run_progress import RunProgress
 from sortedf.engine import published, read_run
+from sortedf.report import run_tables
 from sortedf.runner.engines import Load
 
 STEPTIME = next(iter(published()))
@@ -433,3 +434,17 @@ def test_a_model_that_is_not_there(
         assert model in err
         assert "no config.json" in err
         assert not (tmp_path / "new").exists()
+
+
+def test_the_error_is_that_of_the_prediction(capsys: pytest.CaptureFixture[str]) -> None:
+    """Predicted over realized, less one, as `validate` has it and the documentation says."""
+    realized = {name: 0 if name == "preemptions" else 2.0 for name in run_tables.FIGURES}
+    predicted = {name: 1.5 * value for name, value in realized.items()}
+    told = {"folder": "run", "engine": "replay", "handover": "planned", "sequences": 1}
+    counts = {"answered": 1, "failed": 0, "not_run": 0}
+    document = {**told, **counts, "realized": realized, "predicted": predicted}
+    Console().show(run_tables.run(document))
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [row[-1] for row in rows if row and row[0] in ("makespan", "P50")] == ["+50.00%"] * 2
+    docs = (Path(__file__).parents[2] / "docs" / "runner.md").read_text()
+    assert "predicted over realized, less one" in docs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import sortedf
 from sortedf.cli.main import main
 from sortedf.engine import EngineSettings, Replay, StepTimeModel, read_run, write_step_time
 from sortedf.engine.step_log import read_step_log
+from sortedf.errors import EngineError
 from sortedf.runner.lock import FolderLock
 
 BLOCK = 8
@@ -268,6 +270,31 @@ def test_ctrl_c_while_other_orders_run(
     assert sorted(path.name for path in (folder / "against" / "fcfs").glob("[0-9]*")) == ["1", "2"]
 
 
+def test_an_engine_that_does_not_start_for_other_orders(
+    base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it is left, and going on is named only once an order has been run."""
+    folder = executed(base, tmp_path / "run")
+    told = ("validate", folder, "--against", "fcfs", "--repeat", "1")
+
+    def fail(*arguments: object) -> None:
+        raise EngineError("no CUDA")
+
+    def fails(*, goes_on: bool) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr("sortedf.runner.run_attempt.start_engine", fail)
+            code, out, err = run(capsys, *told)
+        assert (code, out) == (1, "")
+        assert "no CUDA" in err
+        assert (" goes on" in err) == goes_on
+        assert not (folder / "against" / "plan").exists()
+
+    fails(goes_on=False)
+    assert run(capsys, *told[:-2])[0] == 0  # the order alone, on the plan's run as it was
+    fails(goes_on=True)
+    assert run(capsys, *told)[0] == 0
+
+
 def test_several_attempts_are_not_mixed(
     base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -358,6 +385,34 @@ def test_a_batch_is_run_again_as_it_was(tmp_path: Path, capsys: pytest.CaptureFi
     assert "stdin" in err
 
 
+@pytest.mark.parametrize("by", ["a move", "stdin"])
+def test_a_batch_that_is_no_longer_there(
+    by: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line: the file, the run, and what to do; done once, the batch is found again."""
+    batch, moved = tmp_path / "batch.jsonl", tmp_path / "moved to.jsonl"
+    entries = [completion(f"r{k}", [1] * (3 + k), max_tokens=9 - k) for k in range(4)]
+    batch.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))
+    plan, folder = tmp_path / "plan.json", tmp_path / "the run"
+    assert run(capsys, "solve", batch, "--kv-tokens", "40", "-q", "-o", plan)[0] == 0
+    assert run(capsys, "run", plan, batch, "-o", folder, "--steptime", "qwen3-8b-h100")[0] == 0
+    batch.rename(moved)
+    if by == "stdin":
+        manifest = json.loads((folder / "manifest.json").read_text())
+        (folder / "manifest.json").write_text(json.dumps(manifest | {"batch": "-"}))
+    for command in (("validate", folder, "--against", "svf"), ("run", "--resume", folder)):
+        code, out, err = run(capsys, *command)
+        assert (code, out, err.count("\n")) == (3, "", 1)
+        gone = "came from stdin" if by == "stdin" else f"is no longer at {batch}"
+        assert err.startswith(f"{folder}: its batch {gone}; give it: sortedf run ")
+    assert not (folder / "against").exists()
+    said = shlex.split(err.partition("give it: sortedf ")[2])
+    assert run(capsys, *(moved if word == "BATCH" else word for word in said))[0] == 0
+    for command in (("validate", folder, "--against", "svf"), ("run", "--resume", folder)):
+        code, _, err = run(capsys, *command)
+        assert code == 0, err
+
+
 def test_pages(
     compared: tuple[Path, dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -402,6 +457,22 @@ def test_usage(
     found, out, err = run(capsys, "validate", first, *arguments[1:])
     assert (found, out) == (code, "")
     assert words in err
+
+
+def test_calibrate_names_the_attempts_of_a_run(
+    base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line, which can be followed; attempts in which nothing was done are not meant."""
+    folder = executed(base, tmp_path / "run")
+    assert run(capsys, "run", "--resume", folder)[0] == 0
+    code, out, err = run(capsys, "calibrate", folder)
+    assert (code, out, err.count("\n")) == (3, "", 1)
+    attempt = err.partition("(")[2].partition(")")[0]
+    assert attempt == str(folder / "attempts" / "1")
+    assert run(capsys, "calibrate", attempt, "-q")[0] == 0
+    shutil.rmtree(folder / "attempts")
+    code, _, err = run(capsys, "calibrate", folder)
+    assert (code, "there is none in it" in err) == (3, True)
 
 
 def test_locked_and_empty_runs(

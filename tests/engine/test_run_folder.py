@@ -53,6 +53,25 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert run.makespan == pytest.approx(replayed.makespan)
 
 
+def test_each_file_is_opened_once(
+    tmp_path: Path, made: tuple[dict[str, Any], list[Row]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a run that came to its end: what is looked at is what is read, also while it grows."""
+    series = "t,running,waiting,kv_cache_pct\n1,2,3,4\n2,2,3,4\n"
+    folder = write(tmp_path / "run", made)
+    (folder / "timeseries.csv").write_text(series)
+    opened: list[str] = []
+    read_bytes = Path.read_bytes
+
+    def counted(path: Path) -> bytes:
+        opened.append(path.name)
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", counted)
+    assert read_run(folder).series is not None
+    assert sorted(opened) == ["meta.json", "requests.jsonl", "timeseries.csv"]
+
+
 def _set(line: int, **values: Any) -> Break:
     return lambda rows: rows[line - 1].update(values)
 

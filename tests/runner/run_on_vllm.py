@@ -12,33 +12,19 @@ from typing import Any
 
 from real_engine import ROOT, interpreter
 from run_commands import start
+from tiny_model import write_model
 from tiny_tokenizer import save_tokenizer
 
 BLOCK = 32
 """Tokens in a block: what vLLM's attention on the CPU takes."""
 
-CONFIG = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 64,
-    "intermediate_size": 64,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 1024,
-    "vocab_size": 326,
-    "bos_token_id": 0,
-    "eos_token_id": 1,
-    "torch_dtype": "float32",
-}
 ENVIRONMENT = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
 
 def make_model(folder: Path) -> Path:
     """Make a model's folder: a configuration and a tokenizer; the weights are drawn at random."""
-    folder.mkdir()
+    write_model(folder, context=1024, vocabulary=326, bos_token_id=0, eos_token_id=1)
     save_tokenizer(folder)
-    (folder / "config.json").write_text(json.dumps(CONFIG))
     (folder / "generation_config.json").write_text('{"temperature": 0.0}')
     return folder
 

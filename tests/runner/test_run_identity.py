@@ -91,7 +91,7 @@ def test_a_folder_that_another_process_takes_meanwhile(
             other.append(answer("a"))
         return FolderLock(path)
 
-    monkeypatch.setattr("sortedf.runner.folder.FolderLock", late)
+    monkeypatch.setattr("sortedf.runner.folder_files.FolderLock", late)
     with pytest.raises(InputError, match="holds a run"):
         create(tmp_path)
     with RunFolder.resume(tmp_path, MANIFEST, inputs=INPUTS) as folder:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import time
 from collections.abc import Iterator
@@ -12,8 +11,9 @@ from typing import Any
 import pytest
 from engine_checks import check_answers, check_steps, settings_of, write_run
 from real_engine import interpreter
+from tiny_model import write_model
 from tiny_tokenizer import save_tokenizer
-from vllm_session import ENGINE, MODEL, Row, Session, backlog, exactly, session
+from vllm_session import ENGINE, Row, Session, backlog, exactly, session
 
 from sortedf.engine import read_run, read_step_log
 
@@ -33,7 +33,7 @@ def tokenizer(folder: Path) -> Any:
     model = folder / "model"
     model.mkdir()
     tiny = save_tokenizer(model)
-    (model / "config.json").write_text(json.dumps(MODEL | {"vocab_size": len(tiny)}))
+    write_model(model, context=4096, vocabulary=len(tiny))
     return tiny
 
 

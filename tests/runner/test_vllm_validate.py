@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from real_engine import ROOT, interpreter
+from tiny_model import write_model
 
 import sortedf
 from sortedf.engine import StepTimeModel, read_step_log, write_step_time
@@ -18,18 +19,6 @@ from sortedf.engine import StepTimeModel, read_step_log, write_step_time
 pytestmark = pytest.mark.vllm
 
 N, BLOCK = 80, 32
-MODEL = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 64,
-    "intermediate_size": 64,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 1024,
-    "vocab_size": 512,
-    "torch_dtype": "float32",
-}
 ENGINE = (
     *("--engine", "vllm", "--load-format", "dummy", "--dtype", "float32", "--enforce-eager"),
     *("--in-process", "--kv-cache-memory-bytes", str(1 << 26), "--engine-block-size", str(BLOCK)),
@@ -63,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     result = sortedf.solve(instance, solver="svf", block_size=BLOCK, bound=False)
     sortedf.write_plan(result, folder / "plan.json")
     write_step_time(StepTimeModel(fixed=0.004, prefill_token=1e-5), folder / "steptime.json")
-    (folder / "config.json").write_text(json.dumps(MODEL))
+    write_model(folder, context=1024, vocabulary=512)
     cache = ("--num-gpu-blocks", blocks + 1, "--random-prompts", "--model", folder)
     told = ("run", folder / "plan.json", *ENGINE, *cache, "--steptime", folder / "steptime.json")
     program(*told, "-o", folder / "run")

@@ -15,18 +15,6 @@ import numpy as np
 ROOT = Path(__file__).parents[2]
 DRIVER = Path(__file__).parent / "drivers" / "drive_vllm.py"
 
-MODEL = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 64,
-    "intermediate_size": 64,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 4096,
-    "torch_dtype": "float32",
-}
-
 ENGINE: dict[str, Any] = {
     "load_format": "dummy",
     "dtype": "float32",

@@ -10,6 +10,7 @@ import typer
 
 from sortedf.cli import options
 from sortedf.cli.console import Console
+from sortedf.cli.outputs import check_outputs
 from sortedf.cli.quantities import parse_tokens
 from sortedf.errors import OptionError, VerificationError
 
@@ -62,7 +63,7 @@ def counterexample(
     if output is not None and Path(output).suffix not in PICTURES:
         raise OptionError(f"-o {output} names no picture; it has to end in .svg or .png")
     budgets = _budgets(kv_tokens)
-    options.check_target(output, "-o")
+    check_outputs({"-o": output}, json=json)
     from sortedf.proofs_check.growth import judge, measure
 
     console = Console(quiet=quiet)

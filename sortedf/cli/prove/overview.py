@@ -8,6 +8,7 @@ import typer
 
 from sortedf.cli import options
 from sortedf.cli.console import Console
+from sortedf.cli.outputs import check_outputs
 from sortedf.cli.prove import violations
 from sortedf.errors import OptionError
 
@@ -42,9 +43,7 @@ def overview(
         if (seed, output, json, quiet) != (0, None, False, False):
             raise OptionError(f"options go after {context.invoked_subcommand}, not before it")
         return
-    if output == "-" and json:
-        raise OptionError("-o - and --json both want stdout; leave one out")
-    options.check_target(output, "-o")
+    check_outputs({"-o": output}, json=json)
     from sortedf.instances.files import write_whole
     from sortedf.proofs_check.overview import check_all
 

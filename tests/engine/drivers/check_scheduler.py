@@ -14,11 +14,10 @@ import json
 import random
 import sys
 import tempfile
-from pathlib import Path
 from typing import Any
 
 import vllm
-from drive_scheduler import MODEL, Machine, prepare
+from drive_scheduler import Machine, prepare
 from vllm.sampling_params import SamplingParams
 from vllm.v1.core.sched.interface import PauseState
 from vllm.v1.core.sched.request_queue import PriorityRequestQueue
@@ -238,8 +237,7 @@ CHECKS = (
 )
 
 if __name__ == "__main__":
-    prepare()
     with tempfile.TemporaryDirectory() as FOLDER:
-        Path(FOLDER, "config.json").write_text(json.dumps(MODEL))
+        prepare(FOLDER)
         answers = {check.__name__: check() for check in CHECKS}
     sys.stdout.write(json.dumps(answers) + "\n")

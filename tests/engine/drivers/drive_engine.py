@@ -6,7 +6,7 @@ Runs in the environment of vLLM, not in the project's:
 
 A group is a JSON object a line: ``settings`` of the engine that is built for it, ``works``, as in
 drive_scheduler.py, to run on it one after another, and ``model``, keys of the model's configuration
-that are not the tiny ones below; a group without ``settings`` goes on on the engine of the one
+that are not those of tiny_model.py; a group without ``settings`` goes on on the engine of the one
 before. The clock counts the steps in which anything ran; arrivals and aborts are carried out
 between steps. The answer, a line each, is a list of the answers to the works. These hold, beside
 what drive_scheduler.py writes, of each step in which anything ran: ``work``, its terms in the
@@ -24,7 +24,6 @@ import random
 import sys
 import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
 os.environ.update(
@@ -38,23 +37,12 @@ os.environ.update(
 ANSWERS = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 
+from tiny_model import write_model  # noqa: E402
 from vllm import LLM, SamplingParams  # noqa: E402
 
 from sortedf.runner.scheduler_settings import SchedulerSettings, Told  # noqa: E402
 
 VOCABULARY = 1024
-MODEL = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 64,
-    "intermediate_size": 64,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 1 << 14,
-    "vocab_size": VOCABULARY,
-    "torch_dtype": "float32",
-}
 ENGINE_SETTINGS = (
     "block_size",
     "max_num_batched_tokens",
@@ -195,7 +183,7 @@ def run(llm: LLM, settings: dict[str, Any], work: dict[str, Any], seed: int) -> 
 
 
 def build(folder: str, settings: dict[str, Any], model: dict[str, Any]) -> LLM:
-    Path(folder, "config.json").write_text(json.dumps(model))
+    write_model(folder, context=1 << 14, vocabulary=VOCABULARY, **model)
     policy: dict[str, Any] = {"scheduling_policy": settings["policy"]}
     if settings["policy"] == "planned":
         policy = {
@@ -228,7 +216,7 @@ def main() -> None:
                 settings = group["settings"]
                 llm = None  # only one engine lives in a process
                 gc.collect()
-                llm = build(model, settings, MODEL | group.get("model", {}))
+                llm = build(model, settings, group.get("model", {}))
             assert llm is not None, "the first group has no settings"
             answers = [run(llm, settings, work, seed) for seed, work in enumerate(group["works"])]
             ANSWERS.write(json.dumps(answers) + "\n")

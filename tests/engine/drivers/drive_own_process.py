@@ -16,7 +16,6 @@ import json
 import os
 import sys
 import tempfile
-from pathlib import Path
 
 os.environ.update(
     OMP_NUM_THREADS="1",
@@ -29,29 +28,17 @@ os.environ.update(
 ANSWERS = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 
+from tiny_model import write_model  # noqa: E402
 from vllm import LLM, SamplingParams  # noqa: E402
 
 from sortedf.runner.scheduler_settings import SchedulerSettings, Told  # noqa: E402
-
-MODEL = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 64,
-    "intermediate_size": 64,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 1 << 14,
-    "vocab_size": 1024,
-    "torch_dtype": "float32",
-}
 
 
 def main() -> None:
     """Run the backlog."""
     work = json.loads(sys.stdin.readline())
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "config.json").write_text(json.dumps(MODEL))
+        write_model(folder, context=1 << 14, vocabulary=1024)
         llm = LLM(
             model=folder,
             load_format="dummy",

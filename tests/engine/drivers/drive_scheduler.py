@@ -28,7 +28,6 @@ import tempfile
 from collections import deque
 from dataclasses import fields
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 os.environ.update(
@@ -39,6 +38,7 @@ os.environ.update(
 )
 
 import torch
+from tiny_model import write_model
 from vllm.config import CacheConfig, ModelConfig, SchedulerConfig, VllmConfig
 from vllm.sampling_params import SamplingParams
 from vllm.utils.hashing import sha256
@@ -53,18 +53,6 @@ from vllm.v1.structured_output import StructuredOutputManager
 from sortedf.runner.scheduler_settings import SECTION, Told
 from sortedf.runner.vllm_scheduler import PlannedScheduler
 
-MODEL = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 64,
-    "intermediate_size": 64,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 1 << 20,
-    "vocab_size": 256,
-    "torch_dtype": "float32",
-}
 SHARED_TOKEN = 7
 
 
@@ -255,15 +243,15 @@ def model_config(model: str, limit: int) -> ModelConfig:
     return ModelConfig(model=model, skip_tokenizer_init=True, dtype="float32", max_model_len=limit)
 
 
-def prepare() -> None:
-    """Do what prefix caching needs once in a process."""
+def prepare(folder: str) -> None:
+    """Do what prefix caching needs once in a process, and write the model's folder."""
     init_none_hash(sha256)
+    write_model(folder, context=1 << 20, vocabulary=256)
 
 
 def main() -> None:
-    prepare()
     with tempfile.TemporaryDirectory() as model:
-        Path(model, "config.json").write_text(json.dumps(MODEL))
+        prepare(model)
         for line in sys.stdin:
             answer = Machine(model, json.loads(line)).run()
             sys.stdout.write(json.dumps(answer) + "\n")
