@@ -152,10 +152,10 @@ def check_sizes(instance: Instance) -> None:
 def best_in_order(instance: Instance) -> Schedule:
     """Shortest of the strict list schedules by volume, output and total size."""
     needed = int((instance.prompt_tokens + instance.output_tokens).sum())
-    budget = min(instance.kv_tokens, needed)
+    budgets = np.minimum(instance.budgets, needed)
     s, o, a = instance.prompt_tokens, instance.output_tokens, instance.release
     schedules = [
-        Schedule(list_schedule(s, o, a, ORDERS[name](instance), budget, 1))
+        Schedule(*list_schedule(s, o, a, ORDERS[name](instance), budgets, 1))
         for name in ("svf", "mcsf", "size")
     ]
     return min(schedules, key=lambda schedule: schedule.total_latency(instance))

@@ -21,7 +21,7 @@ PACES = (0.95, 1.0, 1.025, 1.05, 1.075, 1.1)
 def schedule_in_order(
     instance: Instance, order: IntArray, lookahead: int = 1, earliest: IntArray | None = None
 ) -> Schedule:
-    """List-schedule an instance whose requests each fit the budget, by rank; see the kernel.
+    """List-schedule an instance whose requests each fit some worker, by rank; see the kernel.
 
     ``earliest`` are first starts, steps of shape (n,), not before the releases, which they are if
     left out.
@@ -33,16 +33,16 @@ def schedule_in_order(
     """
     whole_number("lookahead", lookahead, 1)
     needed = int((instance.prompt_tokens + instance.output_tokens).sum())
-    starts = list_schedule(
+    starts, workers = list_schedule(
         instance.prompt_tokens,
         instance.output_tokens,
         instance.release if earliest is None else earliest,
         order,
         # More memory than all requests together fill changes nothing, and keeps sums in int64.
-        min(instance.kv_tokens, needed),
+        np.minimum(instance.budgets, needed),
         min(lookahead, len(instance)),
     )
-    return Schedule(starts)
+    return Schedule(starts, workers)
 
 
 def schedule_by(name: str, instance: Instance, lookahead: int = 1, **options: Any) -> Schedule:
@@ -53,15 +53,16 @@ def schedule_by(name: str, instance: Instance, lookahead: int = 1, **options: An
 def schedule_paced(instance: Instance, pace: float, lookahead: int = 1) -> Schedule:
     """List-schedule by volume, each request held back until step pace x (volumes before it) / M.
 
-    What starts together needs its most memory together. Where outputs are alike, starts spread over
-    time keep memory evenly full, at pace 1 on average: a quarter less total latency than any order
-    on equal requests with s = o / 3. O(n log n). Derived for this project.
+    M is the memory of all workers. What starts together needs its most memory together. Where
+    outputs are alike, starts spread over time keep memory evenly full, at pace 1 on average: a
+    quarter less total latency than any order on equal requests with s = o / 3. O(n log n). Derived
+    for this project.
     """
     order = ORDERS["svf"](instance)
     # Floats, since the sum may be beyond int64; over M it is at most the sum of outputs.
     before = np.cumsum(instance.volume[order], dtype=np.float64) - instance.volume[order]
     earliest = instance.release.copy()
-    held_back = (pace / instance.kv_tokens * before).astype(np.int64)
+    held_back = (pace / instance.pooled.kv_tokens * before).astype(np.int64)
     earliest[order] = np.maximum(earliest[order], held_back)
     return schedule_in_order(instance, order, lookahead, earliest)
 

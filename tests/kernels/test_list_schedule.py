@@ -23,8 +23,9 @@ Case = tuple[list[int], list[int], list[int], list[int], int, int]
 def run(case: Case) -> list[int]:
     prompt, output, release, order, kv_tokens, lookahead = case
     s, o, a, ranked = (np.array(values, np.int64) for values in (prompt, output, release, order))
-    starts: list[int] = list_schedule(s, o, a, ranked, kv_tokens, lookahead).tolist()
-    return starts
+    starts, _ = list_schedule(s, o, a, ranked, np.array([kv_tokens], np.int64), lookahead)
+    found: list[int] = starts.tolist()
+    return found
 
 
 def random_case(rng: random.Random) -> Case:
