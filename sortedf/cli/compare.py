@@ -49,10 +49,11 @@ def compare(
         taken = [
             entry
             for entry in entries
-            if entry.supports(loaded.instance) and (solvers == "all" or n <= entry.fast_up_to)
+            if entry.takes(loaded.instance) and (solvers == "all" or n <= entry.fast_up_to)
         ]
         if left_out := [entry.name for entry in entries if entry not in taken]:
-            console.note(f"left out, slow on {n:,} requests: {', '.join(left_out)}")
+            one = " or for one worker" if len(loaded.instance.workers) > 1 else ""
+            console.note(f"left out, slow on {n:,} requests{one}: {', '.join(left_out)}")
         entries = taken
     for entry in entries:
         entry.check_instance(loaded.instance)

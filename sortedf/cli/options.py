@@ -53,6 +53,15 @@ KvTokens = Annotated[
     int | None,
     quantity("--kv-tokens", parse_tokens, "M", "KV budget in tokens: 16492, 16k, 16Ki."),
 ]
+Workers = Annotated[
+    str | None,
+    typer.Option(
+        "--workers",
+        metavar="R|FILE",
+        help="Plan for R workers of --kv-tokens each, or for those of a file.",
+        show_default="1",
+    ),
+]
 Arrivals = Annotated[
     bool, typer.Option("--arrivals", help="Turn time stamps into releases: seconds from the first.")
 ]
@@ -130,6 +139,7 @@ class Backlog:
 
     backlog: BacklogFile = None
     kv_tokens: KvTokens = None
+    workers: Workers = None
     block_size: BlockSize = 1
     skip_oversized: SkipOversized = False
 
@@ -216,11 +226,14 @@ def load_backlog(given: Backlog, reading: Reading, console: Console) -> Loaded:
     """
     import numpy as np
 
+    from sortedf.cli.workers import put_on_workers, workers_file
     from sortedf.errors import InfeasibleError, InvalidRequestError
     from sortedf.instances import example, read_backlog
     from sortedf.solvers import oversized_requests
 
-    backlog, kv_tokens, block_size = given.backlog, given.kv_tokens, given.block_size
+    backlog, block_size = given.backlog, given.block_size
+    listed = workers_file(given)
+    kv_tokens = max(w.kv_tokens for w in listed) if listed else given.kv_tokens
     if backlog == reading.output_tokens == "-":
         raise OptionError("BACKLOG and --output-tokens cannot both be stdin")
     if backlog is None:
@@ -240,6 +253,7 @@ def load_backlog(given: Backlog, reading: Reading, console: Console) -> Loaded:
             instance = read_backlog(
                 backlog, kv_tokens=kv_tokens, note=console.note, **asdict(reading)
             )
+    instance = put_on_workers(instance, listed, given.workers)
     try:
         planned = instance.in_blocks(block_size)
     except InvalidRequestError as error:

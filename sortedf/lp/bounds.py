@@ -87,7 +87,7 @@ class Method:
 
 
 def _closed(name: str) -> Callable[..., Bound]:
-    return lambda instance, **options: Bound(CLOSED_FORMS[name](instance), name)
+    return lambda instance, **options: Bound(CLOSED_FORMS[name](instance.pooled), name)
 
 
 def prices_bound(
@@ -101,7 +101,7 @@ def prices_bound(
 ) -> Bound:
     """Bound by the prices that :func:`ascend` finds."""
     prices, value = ascend(
-        instance, iterations=iterations, seed=seed, start=start, horizon=horizon, stop=stop
+        instance.pooled, iterations=iterations, seed=seed, start=start, horizon=horizon, stop=stop
     )
     return Bound(value, "prices", prices)
 
@@ -122,8 +122,9 @@ def planes_bound(
     OptionError
         If the instance is too large for that.
     """
-    prices, _ = ascend(instance, seed=seed, start=start, stop=stop)
-    raised = relax_by_planes(instance, prices=prices, start=start, stop=stop)
+    pooled = instance.pooled
+    prices, _ = ascend(pooled, seed=seed, start=start, stop=stop)
+    raised = relax_by_planes(pooled, prices=prices, start=start, stop=stop)
     return Bound(raised.bound, "planes", raised.prices)
 
 
@@ -148,7 +149,7 @@ def branching_bound(
         )
     schedule = best_in_order(instance) if start is None else start
     value = schedule.total_latency(instance)
-    branching = Branching(instance, schedule.starts, value)
+    branching = Branching(instance.pooled, schedule.starts, value)
     for number, step in enumerate(branching.steps(), 1):
         if stop is None:
             stopped: object = number >= BRANCHING_STEPS
@@ -208,7 +209,7 @@ def lower_bounds(
     stop: Stop | None = None,
 ) -> list[Bound]:
     """Take the closed forms, and the prices that :func:`ascend` finds; its options."""
-    bounds = [Bound(form(instance), name) for name, form in CLOSED_FORMS.items()]
+    bounds = [Bound(form(instance.pooled), name) for name, form in CLOSED_FORMS.items()]
     prices = prices_bound(
         instance, iterations=iterations, seed=seed, start=start, horizon=horizon, stop=stop
     )

@@ -31,7 +31,7 @@ def plan(
     if stop is None:
         return Planned(quick, {"lookahead": lookahead, "chosen": order})
     searchers = exact.SOLVERS if len(instance) <= LARGEST_FOR_EXACT else improve.SOLVERS
-    chosen = next((s for s in searchers if s.supports(instance)), improve.SOLVERS[0])
+    chosen = next((s for s in searchers if s.takes(instance)), improve.SOLVERS[0])
     compile_kernels(chosen)
     stop.share(0)  # starts the clock
     found = chosen.plan(instance, seed, stop=stop, report=report)

@@ -160,8 +160,9 @@ def verified_latency(instance: Instance, schedule: Schedule) -> int:
         instance.prompt_tokens.tolist(),
         instance.output_tokens.tolist(),
         instance.release.tolist(),
-        instance.kv_tokens,
+        instance.budgets.tolist(),
         schedule.starts.tolist(),
+        workers=schedule.workers.tolist(),
         total_latency=schedule.total_latency(instance),
         ids=instance.ids,
     )

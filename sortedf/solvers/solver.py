@@ -68,6 +68,8 @@ class Solver:
         Whether it can plan this instance at all, in reasonable time and memory.
     scope, instead
         In words, what it supports, and the solver to take for the rest.
+    several_workers
+        Whether it plans for several workers too.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Solver:
     supports: Callable[[Instance], bool] = field(default=lambda instance: True)
     scope: str = "any backlog"
     instead: str = "auto"
+    several_workers: bool = True
 
     def check_options(self, options: Iterable[str]) -> None:
         """Refuse the first option that this solver does not take, as an :class:`OptionError`."""
@@ -98,8 +101,14 @@ class Solver:
         if seed and self.deterministic:
             raise OptionError(f"solver {self.name!r} draws nothing at random; it takes no seed")
 
+    def takes(self, instance: Instance) -> bool:
+        """Whether this solver plans such an instance: that size, so many workers."""
+        return (self.several_workers or len(instance.workers) == 1) and self.supports(instance)
+
     def check_instance(self, instance: Instance) -> None:
         """Refuse a backlog that this solver does not support, as an :class:`OptionError`."""
+        if not self.several_workers and len(instance.workers) > 1:
+            raise OptionError(f"{self.name} plans for one worker; for several, take {self.instead}")
         if not self.supports(instance):
             raise OptionError(
                 f"{self.name} takes {self.scope}; this backlog is larger, use {self.instead}"
