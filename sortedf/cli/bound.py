@@ -58,6 +58,7 @@ def bound(
         raise OptionError("--certificate - and --json both want stdout; leave one out")
     options.check_target(certificate, "--certificate", given.backlog)
     from sortedf import __version__
+    from sortedf.cli.workers import told_workers
     from sortedf.lp.bounds import best_of, best_proof, find_methods
     from sortedf.solvers import MaxSeconds
 
@@ -103,6 +104,7 @@ def bound(
     document = {
         "n": len(instance),
         "kv_tokens": loaded.instance.kv_tokens,
+        **told_workers(loaded.instance),
         "block_size": given.block_size,
         "skipped": len(loaded.skipped),
         "method": best.kind,

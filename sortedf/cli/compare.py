@@ -30,6 +30,7 @@ def compare(
     Each plan is verified; times and latencies stand beside each other, and how far each plan is
     from the best one at most.
     """
+    from sortedf.cli.workers import told_workers
     from sortedf.lp import Bound, lower_bounds
     from sortedf.solvers import MaxSeconds, find_solvers, solve
 
@@ -93,6 +94,7 @@ def compare(
             {
                 "n": len(instance),
                 "kv_tokens": instance.kv_tokens,
+                **told_workers(instance),
                 "instance_sha256": instance.sha256,
                 "skipped": len(loaded.skipped),
                 "complete": not interrupted,

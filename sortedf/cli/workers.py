@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sortedf.errors import InvalidRequestError, OptionError
 
@@ -54,6 +54,19 @@ def put_on_workers(instance: Instance, listed: Sequence[Worker], workers: str | 
         return instance.on_workers(listed or identical_workers(int(workers), instance.kv_tokens))
     except InvalidRequestError as error:
         raise OptionError(f"--workers: {error}") from None
+
+
+def told_workers(instance: Instance) -> dict[str, Any]:
+    """Name the workers of an instance, where there are several, as plain data."""
+    if len(instance.workers) == 1:
+        return {}
+    return {"workers": [worker._asdict() for worker in instance.workers]}
+
+
+def refuse_workers(instance: Instance, what: str) -> None:
+    """Refuse several workers, as an :class:`OptionError`, where one engine is meant."""
+    if len(instance.workers) > 1:
+        raise OptionError(f"{what} is of one engine; leave --workers out")
 
 
 def _is_number(text: str) -> bool:

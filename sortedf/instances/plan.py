@@ -141,6 +141,12 @@ class Plan:
         except InvalidRequestError as error:
             raise InputError([Fault(self.source, None, str(error))]) from None
 
+    def check_one_worker(self, what: str) -> None:
+        """Refuse a plan for several workers, as an :class:`InputError`, where one is meant."""
+        if len(self.workers) > 1:
+            text = f"a plan for {len(self.workers)} workers; {what} one engine"
+            raise InputError([Fault(self.source, None, text)])
+
     def positions(self) -> list[int]:
         """Position in :meth:`instance` of each entry; an index that is repeated repeats it."""
         _, positions = np.unique(self._indices(), return_inverse=True)
