@@ -367,10 +367,10 @@ def _cheapest_workers(
     windows: list[Window], prices: list[_Prices], of_worker: list[int], budgets: list[int]
 ) -> int:
     """Bound the sum of all completions where each worker has a list, times the denominator."""
-    costs = -sum(budget * prices[k].total for k, budget in zip(of_worker, budgets, strict=True))
+    costs = -sum(budget * prices[of_worker[w]].total for w, budget in enumerate(budgets))
     for window, count in Counter(windows).items():
         size = window.s + window.o
-        fits = {k for k, budget in zip(of_worker, budgets, strict=True) if size <= budget}
+        fits = {of_worker[w] for w, budget in enumerate(budgets) if size <= budget}
         costs += count * min((prices[k].least(*window) for k in fits), default=0)
     return costs
 

@@ -77,7 +77,7 @@ class Report(NamedTuple):
     total_latency: int | None
     makespan: int
     peak: int
-    peaks: tuple[int, ...] = ()
+    peaks: tuple[int, ...]
 
     @property
     def ok(self) -> bool:
@@ -149,7 +149,8 @@ def verify(
             log.add(Kind.INVALID_REQUEST, f"{values}; must be integers >= 1, 1, 0", (i,))
 
     # The plan: (request, start) pairs. A repeated request counts each time, as it would be run.
-    budgets = list(kv_tokens) if isinstance(kv_tokens, list | tuple) else [kv_tokens]
+    several = isinstance(kv_tokens, list | tuple) and kv_tokens
+    budgets = list(kv_tokens) if several else [kv_tokens]
     placed: list[tuple[int, int]] = []
     on_worker: list[list[tuple[int, int]]] = [[] for _ in budgets]
     seen = [False] * n
@@ -191,8 +192,9 @@ def verify(
 
     peaks = []
     ends = []
-    for w, (kv, here) in enumerate(zip(budgets, on_worker, strict=True)):
-        which = f" of worker {w}" if len(budgets) > 1 else ""
+    for w, here in enumerate(on_worker):
+        kv = budgets[w]
+        which = f" of worker {w}" if budgets[1:] else ""
         budget = kv if _is_integer(kv) and kv > 0 else None
         if budget is None:
             text = f"the KV budget{which} is {_show(kv)}; must be an integer >= 1"
@@ -215,8 +217,8 @@ def verify(
         recorded = total_latency if _is_integer(total_latency) else None
         text = f"recorded total latency {_show(total_latency)}, the schedule gives {latency}"
         log.add(Kind.WRONG_OBJECTIVE, text, used=recorded, limit=latency)
-    most, makespan = max(peaks, default=0), max(ends, default=0)
-    return Report(tuple(log.kept), log.total, latency, makespan, most, tuple(peaks))
+    makespan = max(ends, default=0)
+    return Report(tuple(log.kept), log.total, latency, makespan, max(peaks), tuple(peaks))
 
 
 def _sweep(

@@ -27,8 +27,9 @@ def list_schedule(
     ``lookahead`` that fit on none the step is over. ``lookahead`` 1 is strict head of line: MC-SF's
     admission [3], phase 2 of Sorted-F [1], SVF's rule [2], each with its own order. So a request
     goes to the worker where it starts first, and as all are equally fast completes first; of
-    several to the one that has been given the least for its budget, in token-steps, of equal ones
-    to the first.
+    several to one of the smallest budget, so that the large ones are free for what fits on no
+    other; of these to the one that has been given the least so far, in token-steps for its budget;
+    of equal ones to the first.
 
     Parameters
     ----------
@@ -86,7 +87,11 @@ def list_schedule(
         start = NEVER
         chosen = 0
         for worker in range(len(budgets)):
-            if s + o <= budgets[worker] and (start > step or given[worker] < given[chosen]):
+            if s + o <= budgets[worker] and (
+                start > step
+                or budgets[worker] < budgets[chosen]
+                or (budgets[worker] == budgets[chosen] and given[worker] < given[chosen])
+            ):
                 earliest = earliest_start(profile, worker, s, o, step, budgets[worker])
                 if earliest < start or earliest == step:
                     start = earliest

@@ -46,6 +46,15 @@ SCALES = (1.05, 1.0, 0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2)
 Function = Callable[[FloatArray], tuple[float, FloatArray]]
 
 
+class Searched(Protocol):
+    """A bound as a function of prices; ``cells`` is how many its last evaluation looked at."""
+
+    cells: int
+
+    def __call__(self, at_nodes: FloatArray) -> tuple[float, FloatArray]:
+        """Bound and supergradient."""
+
+
 class Stop(Protocol):
     """What ends an ascent early; the stop criteria of ``sortedf.solvers.stop`` fit."""
 
@@ -134,7 +143,7 @@ def ascend(
         fine = quadratic_nodes(last, pieces)
         dual = Dual(groups, instance.kv_tokens, fine, reach)
         rest = None if iterations is None else max(0, iterations - COARSE_ITERATIONS)
-        prices = _fine(dual, np.interp(fine, nodes, prices), rest, stopped)
+        prices = fine_ascent(dual, np.interp(fine, nodes, prices), rest, stopped)
         candidates.append(rounded(instance, fine, *dual.pieces(prices)))
     bounds = [price_bound(instance, prices) for prices in candidates]
     best = max(range(len(bounds)), key=bounds.__getitem__)
@@ -198,8 +207,8 @@ def _coarse(
     return function.at_nodes(adam(function, falls, step, iterations, stopped))
 
 
-def _fine(
-    dual: Dual, prices: FloatArray, iterations: int | None, stopped: Callable[[], bool]
+def fine_ascent(
+    dual: Searched, prices: FloatArray, iterations: int | None, stopped: Callable[[], bool]
 ) -> FloatArray:
     """Ascend by prices, with a step that fits how far up a straight line leads.
 
@@ -211,7 +220,7 @@ def _fine(
     bound, gradient = dual(prices)
     if iterations is None:
         least, most = FINE_ITERATIONS
-        work = dual.cells + 4 * len(prices)
+        work = dual.cells + 4 * prices.size
         iterations = min(most, max(least, FINE_WORK // work))
     move = 2.0**-9
     up = scale * np.sign(gradient)
@@ -232,9 +241,9 @@ def adam(
     Kingma and Ba's rule (arXiv 1412.6980) with decay rates 0.9 and 0.99. Returns the best point
     seen, or the mean of the second half if that is better.
     """
-    mean = np.zeros(len(x))
-    square = np.zeros(len(x))
-    total = np.zeros(len(x))
+    mean = np.zeros_like(x)
+    square = np.zeros_like(x)
+    total = np.zeros_like(x)
     averaged = 0
     best, best_x = -np.inf, x
     for k in range(iterations):

@@ -18,6 +18,10 @@ PACES = (0.95, 1.0, 1.025, 1.05, 1.075, 1.1)
 """Tried by ``shortest_of_orders``: the best on backlogs of equal outputs lie there."""
 
 
+AHEAD = 8
+"""Lookahead tried on workers of different budgets."""
+
+
 def schedule_in_order(
     instance: Instance, order: IntArray, lookahead: int = 1, earliest: IntArray | None = None
 ) -> Schedule:
@@ -70,14 +74,18 @@ def schedule_paced(instance: Instance, pace: float, lookahead: int = 1) -> Sched
 def shortest_of_orders(instance: Instance, lookahead: int = 1) -> tuple[str, Schedule]:
     """Try every simple order but the random one, and some paces; the least total latency wins.
 
-    Returns the winner's name, ``svf-paced`` for the paces, and its schedule; ties by the order of
-    the names.
+    On workers of different budgets, where a large request at the head would hold up those on which
+    it does not fit, volume with a lookahead of at least ``AHEAD`` too. Returns the winner's name,
+    ``svf-paced`` for the paces, ``svf-ahead`` for that, and its schedule; ties by the order of the
+    names.
     """
     schedules = {
         name: schedule_by(name, instance, lookahead) for name in ORDERS if name != "random"
     }
     paced = [schedule_paced(instance, pace, lookahead) for pace in PACES]
     schedules["svf-paced"] = min(paced, key=lambda schedule: schedule.total_latency(instance))
+    if len(set(instance.budgets.tolist())) > 1:
+        schedules["svf-ahead"] = schedule_by("svf", instance, max(lookahead, AHEAD))
     best = min(schedules, key=lambda name: schedules[name].total_latency(instance))
     return best, schedules[best]
 

@@ -118,13 +118,14 @@ class Search:
         be what it has at the end. So most are given up soon, and many can be tried.
         """
         instance = self.instance
-        if self.proof is None or self.proof.prices is None:
+        prices = [self.proof and self.proof.prices_of(w) for w in range(len(instance.workers))]
+        if any(of_worker is None for of_worker in prices):
             return None
         if instance.release.any() or len(instance) > LARGEST_FOR_BEAMS:
             return None
         if self.best.schedule.makespan(instance) > LONGEST_FOR_BEAMS:
             return None
-        shares = cycle(shares_of(instance, self.proof.prices, self.best.schedule))
+        shares = cycle(shares_of(instance, prices, self.best.schedule))
         while (used := self.stop.share(self.iterations)) < BEAMS_UNTIL:
             share = next(shares)
             chosen = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -65,9 +65,14 @@ class Share:
         return Known(schedule, total, self.guide.losses(schedule))
 
 
-def shares_of(instance: Instance, prices: Prices, schedule: Schedule) -> Iterator[Share]:
-    """Give the share of each worker that has any requests, prepared when its turn comes."""
+def shares_of(
+    instance: Instance, prices: Sequence[Prices], schedule: Schedule
+) -> Iterator[Share]:
+    """Give the share of each worker that has any requests, prepared when its turn comes.
+
+    ``prices`` are those of each worker.
+    """
     for worker, budget in enumerate(instance.budgets.tolist()):
         members = np.flatnonzero(schedule.workers == worker)
         if len(members):
-            yield Share(instance, prices, schedule, members, budget)
+            yield Share(instance, prices[worker], schedule, members, budget)
