@@ -83,7 +83,7 @@ def solve(
     if oversized := oversized_requests(instance, block_size):
         raise InfeasibleError(oversized, planned.kv_tokens, block_size)
     entry.check_instance(planned)
-    compile_kernels(entry)
+    compile_kernels(entry, min(len(planned.workers), 2))
     begin = time.perf_counter()
     if entry.anytime:
         if stop is None and entry.limit_seconds is not None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from sortedf.errors import OptionError, whole_number
 from sortedf.model import Instance, Schedule, StopReason
 from sortedf.model.result import BoundKind, Proof
+from sortedf.model.workers import identical_workers
 from sortedf.solvers.stop import MaxIterations
 
 
@@ -121,9 +122,13 @@ class Solver:
 
 
 @cache
-def compile_kernels(solver: Solver) -> None:
-    """Have what the solver needs compiled, so that the seconds of a result are its own."""
+def compile_kernels(solver: Solver, workers: int = 1) -> None:
+    """Have what the solver needs compiled, so that the seconds of a result are its own.
+
+    ``workers`` is 1, or 2 for any more.
+    """
     instance = Instance(range(1, 25), [3 + 5 * i % 17 for i in range(24)], 60)
+    instance = instance.on_workers(identical_workers(workers, 60))
     if not solver.anytime:
         solver.plan(instance, 0)
         return

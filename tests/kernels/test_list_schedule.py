@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import naive_list_schedule
+from naive import naive_list_schedule, naive_on_workers
 
 import sortedf.kernels.profile
 from sortedf.kernels.list_schedule import list_schedule
@@ -104,6 +104,36 @@ def test_small_blocks_agree_with_naive_twin(monkeypatch: pytest.MonkeyPatch) -> 
         order = rng.sample(range(n), n)
         case = prompt, output, release, order, rng.choice([120, 900, 3000]), rng.choice([1, 3])
         assert run(case) == naive_list_schedule(*case)
+
+
+def test_several_workers_agree_with_naive_twin() -> None:
+    """On up to five workers, alike or not, each request starts where and when the twin says."""
+    rng = random.Random(20)
+    for number in range(600):
+        prompt, output, release, order, most, lookahead = random_case(rng)
+        budgets = [most] + [rng.choice([most, rng.randint(1, most)]) for _ in range(4)]
+        budgets = rng.sample(budgets, 5)[: rng.randint(1, 5)]
+        if max(budgets) < most:
+            budgets[0] = most
+        columns = [np.array(column, np.int64) for column in (prompt, output, release, order)]
+        found = list_schedule(*columns, np.array(budgets, np.int64), lookahead)
+        twin = naive_on_workers(prompt, output, release, order, budgets, lookahead)
+        assert (found[0].tolist(), found[1].tolist()) == twin, (number, budgets)
+
+
+def test_many_completions_ahead_on_three_workers() -> None:
+    """With several blocks of completions on each worker kernel and twin agree."""
+    rng = random.Random(8)
+    n = 9 * BLOCK
+    output = [rng.randint(1, 500) for _ in range(n)]
+    prompt = [rng.randint(1, 40) for _ in range(n)]
+    release = [rng.randint(0, 300) for _ in range(n)]
+    order = rng.sample(range(n), n)
+    budgets = [60_000, 30_000, 60_000]
+    columns = [np.array(column, np.int64) for column in (prompt, output, release, order)]
+    found = list_schedule(*columns, np.array(budgets, np.int64), 2)
+    twin = naive_on_workers(prompt, output, release, order, budgets, 2)
+    assert (found[0].tolist(), found[1].tolist()) == twin
 
 
 def test_a_blocked_request_may_fit_between_two_completions() -> None:
