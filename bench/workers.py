@@ -19,8 +19,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import sortedf
 from backlogs import folder_or_none, load
+
+import sortedf
 from sortedf import Instance
 from sortedf.certificate import check
 from sortedf.instances import new_certificate

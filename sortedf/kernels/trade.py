@@ -165,12 +165,19 @@ def _exchange(
     # First where the request that comes holds less: there time is gained, and it says how much the
     # other worker may lose.
     if _volume(requests, j) <= _volume(requests, i):
-        gain, end = try_from(
-            one, requests, kv_one, running, low, low, np.inf, 0.0, settled, fresh
-        )
+        gain, end = try_from(one, requests, kv_one, running, low, low, np.inf, 0.0, settled, fresh)
         rest = limit - gain
         gain_other, end_other = try_from(
-            other, requests, kv_other, running, at, at, rest, temperature, settled_other, fresh_other
+            other,
+            requests,
+            kv_other,
+            running,
+            at,
+            at,
+            rest,
+            temperature,
+            settled_other,
+            fresh_other,
         )
         accepted = end_other >= 0 and gain + gain_other <= limit
     else:

@@ -186,7 +186,9 @@ class Instance:
 
     def on_workers(self, workers: Sequence[Worker]) -> Instance:
         """Put the same requests on these workers."""
-        return self.replace(kv_tokens=max((w.kv_tokens for w in workers), default=1), workers=workers)
+        return self.replace(
+            kv_tokens=max((w.kv_tokens for w in workers), default=1), workers=workers
+        )
 
     @property
     def budgets(self) -> IntArray:

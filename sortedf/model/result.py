@@ -49,27 +49,6 @@ class Proof(Protocol):
     def value(self) -> Fraction:
         """The bound that is proved."""
 
-    def _workers(self) -> list[dict[str, Any]]:
-        """Say of each worker what it has been given: requests, steps, share of its KV used."""
-        completions = self.schedule.starts + self.instance.output_tokens
-        latencies = self.schedule.latencies(self.instance)
-        rows = []
-        for k, (name, kv_tokens) in enumerate(self.instance.workers):
-            here = self.schedule.workers == k
-            makespan = int(completions[here].max(initial=0))
-            held = float(self.instance.volume[here].astype(np.float64).sum())
-            rows.append(
-                {
-                    "name": name,
-                    "kv_tokens": kv_tokens,
-                    "n": int(here.sum()),
-                    "total_latency": int(latencies[here].sum()),
-                    "makespan": makespan,
-                    "mean_kv_use": held / (kv_tokens * makespan) if makespan else 0.0,
-                }
-            )
-        return rows
-
     def to_dict(self) -> dict[str, Any]:
         """Give the keys of a certificate that prove it; see ``docs/formats.md``."""
 

@@ -47,7 +47,8 @@ MAX_NODES = 1 << 26
 def sorted_f_order(instance: Instance, select: Selector) -> IntArray:
     """Rank the requests by phase 1 of Sorted-F, with the batches that ``select`` chooses.
 
-    A batch has the memory of all workers together. Releases are not looked at: the order says who goes first among those that have come.
+    A batch has the memory of all workers together. Releases are not looked at: the order says who
+    goes first among those that have come.
 
     Returns
     -------

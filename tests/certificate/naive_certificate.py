@@ -55,7 +55,9 @@ def naive_bound(requests: Sequence[tuple[int, int, int]], document: dict[str, An
         total = sum((-m * sum(tables[k].values(), Fraction(0)) for m, k in workers), Fraction(0))
         for s, o, a in left:
             costs = [
-                p - a + o
+                p
+                - a
+                + o
                 + sum(tables[k].get(p + j, Fraction(0)) * (s + j) for j in range(1, o + 1))
                 for m, k in workers
                 if s + o <= m

@@ -172,6 +172,7 @@ def cases_of_workers() -> Iterator[Case]:
         more = two | {"workers": workers, "block_size": 2}
         document = document_of(one, more)
         yield by_hand(document, columns=rows, ids=None, bound=Fraction(document["bound"]))
+    odd: Any
     for odd in ("x", None, 7, {}):
         text = f"workers is {show(odd)}, not a list"
         faults = [("no certificate", text), ("no certificate", BUDGET_0)]

@@ -31,7 +31,9 @@ def draw_instance(rng: random.Random, n: int, most: int = 3) -> Instance:
     o = [rng.randint(1, 5) for _ in range(n)]
     a = [rng.choice([0, 0, 0, rng.randint(0, 4)]) for _ in range(n)]
     largest = max(x + y for x, y in zip(s, o, strict=True)) + rng.randint(0, 3)
-    others = [rng.choice([largest, rng.randint(3, largest)]) for _ in range(rng.randint(1, most - 1))]
+    others = [
+        rng.choice([largest, rng.randint(3, largest)]) for _ in range(rng.randint(1, most - 1))
+    ]
     budgets = rng.sample([largest, *others], len(others) + 1)
     workers = [Worker(f"w{k}", budget) for k, budget in enumerate(budgets)]
     return Instance(s, o, 1, release=a).on_workers(workers)
@@ -116,7 +118,8 @@ def test_lists_of_prices_prove_more_where_large_requests_fit_on_few() -> None:
         (rng.randint(1, 50) if k % 2 else rng.randint(100, 200), rng.randint(5, 40))
         for k in range(60)
     ]
-    instance = Instance(*zip(*rows, strict=True), 240).on_workers(
+    s, o = zip(*rows, strict=True)
+    instance = Instance(s, o, 240).on_workers(
         [Worker("small", 100), Worker("large", 240), Worker("medium", 110)]
     )
     assert tiers_of(instance).of_worker == (0, 2, 1) or len(tiers_of(instance).budgets) == 2

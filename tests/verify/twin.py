@@ -75,7 +75,9 @@ def inspect(
 
     ends, peaks = [], []
     for worker, budget in enumerate(budgets):
-        ledger: dict[int, list[tuple[int, int]]] = {}  # step: (request, tokens) of all that hold any
+        ledger: dict[
+            int, list[tuple[int, int]]
+        ] = {}  # step: (request, tokens) of all that hold any
         for i, s, o, _, p, w in runs:
             for k in range(1, o + 1) if w == worker else ():
                 ledger.setdefault(p + k, []).append((i, s + k))

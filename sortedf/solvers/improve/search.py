@@ -38,7 +38,10 @@ MARGINS = (0.01, 0.02, 0.05)  # see `Guide.search`
 LARGEST_FOR_BEAMS = 30_000  # requests; beyond, a beam takes minutes
 LONGEST_FOR_BEAMS = 1 << 22  # steps, for which there are tables
 POLL_SECONDS = 0.1  # between two looks at the clock while beams run
-HOT, COLD = 1.5, 0.12  # temperatures, in units of the steps that a request takes: makespan / (n / R)
+HOT, COLD = (
+    1.5,
+    0.12,
+)  # temperatures, in units of the steps that a request takes: makespan / (n / R)
 REACH = 15.0  # mean distance of a move, in positions
 
 T = TypeVar("T")

@@ -65,9 +65,7 @@ class Share:
         return Known(schedule, total, self.guide.losses(schedule))
 
 
-def shares_of(
-    instance: Instance, prices: Sequence[Prices], schedule: Schedule
-) -> Iterator[Share]:
+def shares_of(instance: Instance, prices: Sequence[Prices], schedule: Schedule) -> Iterator[Share]:
     """Give the share of each worker that has any requests, prepared when its turn comes.
 
     ``prices`` are those of each worker.
