@@ -83,8 +83,9 @@ def measure(label: str, instance: Instance, stop: Stop, faults: list[str]) -> fl
         faults.append(f"{label}: a bound of {bound} is above a plan")
     if best.proof is not None:
         columns = (instance.prompt_tokens, instance.output_tokens, instance.release)
+        s, o, a = (column.tolist() for column in columns)
         certificate = new_certificate(instance, best.proof)
-        report = check(*(c.tolist() for c in columns), certificate, ids=instance.ids)
+        report = check(s, o, a, certificate, ids=instance.ids)
         if not report.ok:
             faults.append(f"{label}: {report.violations[0]}")
     gap = best.total_latency / bound - 1

@@ -222,7 +222,9 @@ def read_plan(path: str | Path | Source) -> Plan:
 
 def _workers(header: _Header, source: Source) -> tuple[Worker, ...]:
     """Take the workers of a plan; they have to be such as an instance may have."""
-    named = header.workers and [Worker(row.name, row.kv_tokens) for row in header.workers]
+    named = None
+    if header.workers is not None:
+        named = [Worker(row.name, row.kv_tokens) for row in header.workers]
     try:
         return checked_workers(named, header.kv_tokens)
     except InvalidRequestError as error:

@@ -28,6 +28,15 @@ def run(case: Case) -> list[int]:
     return found
 
 
+def on_workers(
+    columns: tuple[list[int], ...], budgets: list[int], lookahead: int
+) -> tuple[list[int], list[int]]:
+    """Run the kernel on prompts, outputs, releases and order; starts and workers."""
+    s, o, a, ranked = (np.array(column, np.int64) for column in columns)
+    starts, workers = list_schedule(s, o, a, ranked, np.array(budgets, np.int64), lookahead)
+    return starts.tolist(), workers.tolist()
+
+
 def random_case(rng: random.Random) -> Case:
     """Draw a small instance, tight or ample, often with ties in lengths and in releases."""
     n = rng.randint(1, 24)
@@ -115,10 +124,9 @@ def test_several_workers_agree_with_naive_twin() -> None:
         budgets = rng.sample(budgets, 5)[: rng.randint(1, 5)]
         if max(budgets) < most:
             budgets[0] = most
-        columns = [np.array(column, np.int64) for column in (prompt, output, release, order)]
-        found = list_schedule(*columns, np.array(budgets, np.int64), lookahead)
+        found = on_workers((prompt, output, release, order), budgets, lookahead)
         twin = naive_on_workers(prompt, output, release, order, budgets, lookahead)
-        assert (found[0].tolist(), found[1].tolist()) == twin, (number, budgets)
+        assert found == twin, (number, budgets)
 
 
 def test_many_completions_ahead_on_three_workers() -> None:
@@ -130,10 +138,9 @@ def test_many_completions_ahead_on_three_workers() -> None:
     release = [rng.randint(0, 300) for _ in range(n)]
     order = rng.sample(range(n), n)
     budgets = [60_000, 30_000, 60_000]
-    columns = [np.array(column, np.int64) for column in (prompt, output, release, order)]
-    found = list_schedule(*columns, np.array(budgets, np.int64), 2)
+    found = on_workers((prompt, output, release, order), budgets, 2)
     twin = naive_on_workers(prompt, output, release, order, budgets, 2)
-    assert (found[0].tolist(), found[1].tolist()) == twin
+    assert found == twin
 
 
 def test_a_blocked_request_may_fit_between_two_completions() -> None:

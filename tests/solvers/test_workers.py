@@ -43,7 +43,8 @@ def proved(instance: Instance, result: Result) -> None:
     """Have the bound of a result recomputed by the checker of certificates."""
     assert result.proof is not None
     columns = (instance.prompt_tokens, instance.output_tokens, instance.release)
-    report = check(*(c.tolist() for c in columns), new_certificate(instance, result.proof))
+    s, o, a = (column.tolist() for column in columns)
+    report = check(s, o, a, new_certificate(instance, result.proof))
     assert report.ok
     assert report.bound == result.proof.value
 
@@ -77,7 +78,8 @@ def test_other_bounds_hold_for_several_workers(method: str) -> None:
         bound = METHODS[method].find(instance, stop=MaxIterations(30))
         assert bound.value <= least_on_workers(instance)
         columns = (instance.prompt_tokens, instance.output_tokens, instance.release)
-        report = check(*(c.tolist() for c in columns), new_certificate(instance, bound))
+        s, o, a = (column.tolist() for column in columns)
+        report = check(s, o, a, new_certificate(instance, bound))
         assert report.ok
 
 

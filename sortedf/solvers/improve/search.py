@@ -121,8 +121,12 @@ class Search:
         be what it has at the end. So most are given up soon, and many can be tried.
         """
         instance = self.instance
-        prices = [self.proof and self.proof.prices_of(w) for w in range(len(instance.workers))]
-        if any(of_worker is None for of_worker in prices):
+        proof = self.proof
+        if proof is None:
+            return None
+        found = [proof.prices_of(worker) for worker in range(len(instance.workers))]
+        prices = [of_worker for of_worker in found if of_worker is not None]
+        if len(prices) < len(found):
             return None
         if instance.release.any() or len(instance) > LARGEST_FOR_BEAMS:
             return None
@@ -143,10 +147,10 @@ class Search:
             ]
             while wait(beams, POLL_SECONDS).not_done:
                 late = self.stop.share(self.iterations) >= BEAMS_CUT
-                if late or self.stop(self.iterations, self.best.total, self.proof.value):
+                if late or self.stop(self.iterations, self.best.total, proof.value):
                     self.cancelled[0] = 1
-            for found in [beam.result() for beam in beams]:
-                if found is not None and share.keep(found):
+            for shorter in [beam.result() for beam in beams]:
+                if shorter is not None and share.keep(shorter):
                     whole = share.in_whole(self.best.schedule)
                     self._keep(Found(whole.total_latency(instance), whole))
             if reason := self._stopped():
