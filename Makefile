@@ -26,6 +26,7 @@ bench-tenth: $(VENV)/.bench
 	$(BIN)/python bench/quality.py --tenth
 	$(BIN)/python bench/exact.py --tenth
 	$(BIN)/python bench/prices.py --tenth
+	$(BIN)/python bench/workers.py --tenth
 	$(BIN)/python bench/lp.py --sizes 50,100 --repeats 1
 	$(BIN)/python bench/peers_exact.py -n 8 --draws 2 --seconds 6
 	$(BIN)/python bench/peers.py --tenth --seconds 40

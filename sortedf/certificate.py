@@ -10,6 +10,10 @@ all that has to be read to believe a bound. Where its prices come from does not 
 - A schedule never holds more than the KV budget M, so all requests together pay at most
   M sum_t price(t) for memory. Their total latency is at least the sum of what each of them costs
   at least, over all starts a <= p <= max(T, a), less that; a start after T only costs more.
+- Several workers hold together no more than the sum of their budgets, so that the same holds for
+  them with that sum as M. Or each worker w has prices of its own: all pay at most
+  sum_w M_w sum_t price_w(t), and a request costs at least what it does at its cheapest start on
+  the cheapest of the workers that it fits on.
 - A tree divides the schedules: some request has started by some step, or it starts later. In a
   leaf a request costs at least what it does over the starts that are left to it there. Every
   schedule is in some leaf, so the least bound of a leaf holds for all.
@@ -35,8 +39,8 @@ from typing import Any, NamedTuple
 SCHEMA = "sortedf.bound/1"
 
 _KEYS = ("schema", "kv_tokens", "instance_sha256", "denominator", "bound")
-_MORE_KEYS = ("block_size", "skipped")
-_PROOFS = (("prices",), ("price_lists", "tree"))
+_MORE_KEYS = ("workers", "block_size", "skipped")
+_PROOFS = {"tree": ("price_lists", "tree"), "worker_lists": ("price_lists", "worker_lists")}
 
 _FRACTION = re.compile("(-?[0-9]+)/([0-9]+)", re.ASCII)
 _MOST_DIGITS = 4000
@@ -158,24 +162,27 @@ def check(
         return Report(tuple(log.kept), log.total, None, 0, 0, 0)
     denominator = _whole(document["denominator"], "denominator", log)
     block_size = _whole(document.get("block_size", 1), "block_size", log)
-    budget = _whole(document["kv_tokens"], "kv_tokens", log) // block_size * block_size
-    if not budget:
-        log.add(Kind.BUDGET, f"the KV budget holds no block of {_show(block_size)} tokens")
+    budgets = _budgets(document, block_size, log)
     recorded = _recorded(document["bound"], log)
-    if "tree" in document:
+    if "prices" in document:
+        price_lists = [_pieces(document["prices"], "prices", log)]
+    else:
         lists = _items(document["price_lists"], "price_lists", log)
         price_lists = [_pieces(rows, f"price list {k}", log) for k, rows in enumerate(lists)]
-        tree = _items(document["tree"], "tree", log)
-    else:
-        price_lists = [_pieces(document["prices"], "prices", log)]
-        tree = [0]
+    tree = _items(document.get("tree", [0]), "tree", log)
+    of_worker = None
+    if "worker_lists" in document:
+        of_worker = _lists(document["worker_lists"], len(budgets), len(price_lists), log)
     bound = None
     if not log.total:
-        left = _left(requests, document.get("skipped", []), block_size, budget, log)
+        left = _left(requests, document.get("skipped", []), block_size, max(budgets), log)
     if not log.total:
         windows = [Window(s + block_size - 1, o, a, None) for _, s, o, a in left]
         prices = [_Prices(pieces, denominator) for pieces in price_lists]
-        least = _least_leaf(windows, prices, tree, budget, log)
+        if of_worker is None:
+            least = _least_leaf(windows, prices, tree, sum(budgets), log)
+        else:
+            least = _cheapest_workers(windows, prices, of_worker, budgets)
         if least is not None:
             bound = Fraction(least, denominator) - sum(a for _, _, _, a in left)
             if bound != recorded:
@@ -356,6 +363,18 @@ def _least_leaf(
     return least
 
 
+def _cheapest_workers(
+    windows: list[Window], prices: list[_Prices], of_worker: list[int], budgets: list[int]
+) -> int:
+    """Bound the sum of all completions where each worker has a list, times the denominator."""
+    costs = -sum(budget * prices[of_worker[w]].total for w, budget in enumerate(budgets))
+    for window, count in Counter(windows).items():
+        size = window.s + window.o
+        fits = {of_worker[w] for w, budget in enumerate(budgets) if size <= budget}
+        costs += count * min((prices[k].least(*window) for k in fits), default=0)
+    return costs
+
+
 def _requests(
     prompt_tokens: Sequence[Any],
     output_tokens: Sequence[Any],
@@ -403,7 +422,8 @@ def _document(certificate: Any, log: "_Log") -> dict[str, Any] | None:
     if type(certificate) is not dict:
         log.add(Kind.FORM, f"it is {_show(certificate)}, not an object")
         return None
-    keys = _KEYS + _PROOFS["tree" in certificate]
+    proof = next((keys for key, keys in _PROOFS.items() if key in certificate), ("prices",))
+    keys = _KEYS + proof
     faults = [f"the key {key!r} is missing" for key in keys if key not in certificate]
     unknown = [key for key in certificate if key not in keys + _MORE_KEYS]
     faults += [f"a certificate has no key {_show(key)}" for key in unknown]
@@ -420,6 +440,30 @@ def _whole(value: Any, key: str, log: "_Log") -> int:
         return value
     log.add(Kind.FORM, f"{key} is {_show(value)}, not an integer of at least 1")
     return 1
+
+
+def _budgets(document: dict[str, Any], block_size: int, log: "_Log") -> list[int]:
+    """Take the budget of each worker, in whole blocks; one worker if none are named."""
+    most = _whole(document["kv_tokens"], "kv_tokens", log)
+    budgets = [most]
+    if "workers" in document:
+        items = _items(document["workers"], "workers", log) or [0]
+        budgets = [_whole(m, f"workers, budget {w}", log) for w, m in enumerate(items)]
+        if max(budgets) != most:
+            log.add(Kind.FORM, f"kv_tokens is {_show(most)}, not the largest budget of the workers")
+    budgets = [budget // block_size * block_size for budget in budgets]
+    if not all(budgets):
+        log.add(Kind.BUDGET, f"the KV budget holds no block of {_show(block_size)} tokens")
+    return budgets
+
+
+def _lists(value: Any, workers: int, price_lists: int, log: "_Log") -> list[int]:
+    """Take the number of the price list of each worker."""
+    items = _items(value, "worker_lists", log)
+    if len(items) != workers or any(type(k) is not int or not 0 <= k < price_lists for k in items):
+        text = f"of the {price_lists} price lists, one for each of {workers} workers"
+        log.add(Kind.FORM, f"worker_lists are not the numbers from 0 {text}")
+    return items
 
 
 def _items(value: Any, key: str, log: "_Log") -> list[Any]:

@@ -6,7 +6,8 @@ anywhere, is all that has to be read to believe a schedule. It rests on the mode
 - A request of s prompt and o output tokens, started at step p, holds s + k tokens at step p + k for
   k = 1..o, nothing at p and nothing after its completion c = p + o, when another may start.
 - It does not start before its release a.
-- At every step the active requests together hold at most the KV budget.
+- At every step the active requests together hold at most the KV budget; where there are several
+  workers, those of each worker at most its own. A request runs on one worker from start to end.
 - The objective is the total latency, the sum of c - a.
 
 [3] Online Scheduling for LLM Inference with KV Cache Constraints, arXiv 2502.07115.
@@ -33,6 +34,7 @@ class Kind(StrEnum):
     INVALID_REQUEST = "invalid request"
     NOT_AN_INTEGER = "not an integer"
     UNKNOWN_REQUEST = "unknown request"
+    UNKNOWN_WORKER = "unknown worker"
     REPEATED_REQUEST = "repeated request"
     MISSING_REQUEST = "missing request"
     START_BEFORE_RELEASE = "start before release"
@@ -46,7 +48,7 @@ class Violation(NamedTuple):
 
     ``requests`` are positions in the instance. ``used`` is what there is, ``limit`` what it is held
     against: tokens and the budget, start and release, recorded and true objective, the number of an
-    unknown request and how many there are. ``None`` where a kind has no such thing.
+    unknown request or worker and how many there are. ``None`` where a kind has no such thing.
     """
 
     kind: Kind
@@ -66,7 +68,8 @@ class Report(NamedTuple):
     ``violations`` holds the first ones in full, ``total`` counts all. ``total_latency`` (steps) is
     recomputed; ``None`` unless every request is valid and placed exactly once, by an integer, and
     nothing else is placed. ``makespan`` (last completion, a step) and ``peak`` (most tokens held at
-    any step) are those of all valid placements, 0 without any.
+    any step by one worker) are those of all valid placements, 0 without any; ``peaks`` is the most
+    that each worker holds.
     """
 
     violations: tuple[Violation, ...]
@@ -74,6 +77,7 @@ class Report(NamedTuple):
     total_latency: int | None
     makespan: int
     peak: int
+    peaks: tuple[int, ...]
 
     @property
     def ok(self) -> bool:
@@ -89,6 +93,7 @@ def verify(
     starts: Sequence[Any],
     *,
     requests: Sequence[Any] | None = None,
+    workers: Sequence[Any] | None = None,
     total_latency: Any = None,
     ids: Sequence[str] | None = None,
     max_violations: int = 100,
@@ -100,9 +105,11 @@ def verify(
     prompt_tokens, output_tokens, release
         s and o (tokens, >= 1) and a (step, >= 0) of each request, length n; no release: all 0.
     kv_tokens
-        The KV budget in tokens, >= 1.
+        The KV budget in tokens, >= 1; of several workers the sequence of their budgets.
     starts, requests
         ``starts[k]`` is the start step of request ``requests[k]``; of request k if left out.
+    workers
+        ``workers[k]`` is the worker that it runs on, by position in ``kv_tokens``; 0 if left out.
     total_latency
         The recorded objective; not checked if left out.
     ids
@@ -142,10 +149,14 @@ def verify(
             log.add(Kind.INVALID_REQUEST, f"{values}; must be integers >= 1, 1, 0", (i,))
 
     # The plan: (request, start) pairs. A repeated request counts each time, as it would be run.
+    several = isinstance(kv_tokens, list | tuple) and kv_tokens
+    budgets = list(kv_tokens) if several else [kv_tokens]
     placed: list[tuple[int, int]] = []
+    on_worker: list[list[tuple[int, int]]] = [[] for _ in budgets]
     seen = [False] * n
     entries = range(len(starts)) if requests is None else requests
-    for k, (i, p) in enumerate(zip(entries, starts, strict=True)):
+    places = [0] * len(starts) if workers is None else workers
+    for k, (i, p, w) in enumerate(zip(entries, starts, places, strict=True)):
         if not _is_integer(i):
             log.add(Kind.NOT_AN_INTEGER, f"entry {k}: its request is {_show(i)}, {_NO_INTEGER}")
         elif not 0 <= i < n:
@@ -157,8 +168,15 @@ def verify(
             else:
                 if seen[i]:
                     log.add(Kind.REPEATED_REQUEST, f"placed again, at step {p}", (i,), p)
+                known = _is_integer(w) and 0 <= w < len(budgets)
+                if not known:
+                    text = f"its worker is {_show(w)}, but the {len(budgets)} count from 0"
+                    used = w if _is_integer(w) else None
+                    log.add(Kind.UNKNOWN_WORKER, text, (i,), used=used, limit=len(budgets))
                 if i not in invalid:
                     placed.append((i, p))
+                    if known:
+                        on_worker[w].append((i, p))
             seen[i] = True
     for i, found in enumerate(seen):
         if not found:
@@ -172,25 +190,35 @@ def verify(
             text = f"starts at step {p}, before its release at step {a[i]}"
             log.add(Kind.START_BEFORE_RELEASE, text, (i,), p, p, a[i])
 
-    budget = kv_tokens if _is_integer(kv_tokens) and kv_tokens > 0 else None
-    if budget is None:
-        text = f"the KV budget is {_show(kv_tokens)}; must be an integer >= 1"
-        log.add(Kind.INVALID_BUDGET, text)
-    runs, peak, makespan = _sweep(placed, s, o, budget)
-    room = log.room
-    for first, last, worst in runs[:room]:
-        # By the definition, without what the sweep summed up.
-        held = [(i, s[i] + first - p) for i, p in placed if p < first <= p + o[i]]
-        used = sum(tokens for _, tokens in held)
-        text = f"{used} of {budget} tokens at step {first}; over up to step {last} (most {worst})"
-        log.add(Kind.BUDGET_EXCEEDED, text, tuple(sorted(i for i, _ in held)), first, used, budget)
-    log.total += len(runs[room:])
+    peaks = []
+    ends = []
+    for w, here in enumerate(on_worker):
+        kv = budgets[w]
+        which = f" of worker {w}" if budgets[1:] else ""
+        budget = kv if _is_integer(kv) and kv > 0 else None
+        if budget is None:
+            text = f"the KV budget{which} is {_show(kv)}; must be an integer >= 1"
+            log.add(Kind.INVALID_BUDGET, text)
+        runs, peak, end = _sweep(here, s, o, budget)
+        peaks.append(peak)
+        ends += [end] if here else []
+        room = log.room
+        for first, last, worst in runs[:room]:
+            # By the definition, without what the sweep summed up.
+            held = [(i, s[i] + first - p) for i, p in here if p < first <= p + o[i]]
+            used = sum(tokens for _, tokens in held)
+            over = f"over up to step {last} (most {worst})"
+            text = f"{used} of {budget} tokens{which} at step {first}; {over}"
+            who = tuple(sorted(i for i, _ in held))
+            log.add(Kind.BUDGET_EXCEEDED, text, who, first, used, budget)
+        log.total += len(runs[room:])
 
     if total_latency is not None and (type(total_latency) is not int or total_latency != latency):
         recorded = total_latency if _is_integer(total_latency) else None
         text = f"recorded total latency {_show(total_latency)}, the schedule gives {latency}"
         log.add(Kind.WRONG_OBJECTIVE, text, used=recorded, limit=latency)
-    return Report(tuple(log.kept), log.total, latency, makespan, peak)
+    makespan = max(ends, default=0)
+    return Report(tuple(log.kept), log.total, latency, makespan, max(peaks), tuple(peaks))
 
 
 def _sweep(

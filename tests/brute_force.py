@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import product
 
 from sortedf import Instance
 
@@ -59,6 +60,36 @@ def least_latency(instance: Instance) -> int:
 
     requests = sorted(zip(release, prompt, output, strict=True))
     return int(rest(0, (), tuple(requests)))
+
+
+def least_on_workers(instance: Instance) -> int:
+    """Least total latency over all assignments of the requests to the workers, each on its own.
+
+    Up to five small requests on three workers: seconds.
+    """
+    n = len(instance)
+    sizes = (instance.prompt_tokens + instance.output_tokens).tolist()
+    budgets = [worker.kv_tokens for worker in instance.workers]
+
+    @cache
+    def on_worker(members: tuple[int, ...], budget: int) -> float:
+        if any(sizes[i] > budget for i in members):
+            return float("inf")
+        if not members:
+            return 0
+        columns = (instance.prompt_tokens, instance.output_tokens, instance.release)
+        s, o, a = ([int(column[i]) for i in members] for column in columns)
+        return least_latency(Instance(s, o, budget, release=a))
+
+    return int(
+        min(
+            sum(
+                on_worker(tuple(i for i in range(n) if places[i] == w), budget)
+                for w, budget in enumerate(budgets)
+            )
+            for places in product(range(len(budgets)), repeat=n)
+        )
+    )
 
 
 def _parts(requests: list[tuple[int, int, int]]) -> Iterator[list[tuple[int, int, int]]]:

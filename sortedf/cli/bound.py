@@ -56,6 +56,7 @@ def bound(
     """
     check_outputs({"--certificate": certificate}, given.backlog, reading.output_tokens, json=json)
     from sortedf import __version__
+    from sortedf.cli.workers import told_workers
     from sortedf.lp.bounds import best_of, best_proof, find_methods
     from sortedf.solvers import MaxSeconds
 
@@ -101,6 +102,7 @@ def bound(
     document = {
         "n": len(instance),
         "kv_tokens": loaded.instance.kv_tokens,
+        **told_workers(loaded.instance),
         "block_size": given.block_size,
         "skipped": len(loaded.skipped),
         "method": best.kind,

@@ -30,6 +30,7 @@ def compare(
     Each plan is verified; times and latencies stand beside each other, and how far each plan is
     from the best one at most.
     """
+    from sortedf.cli.workers import told_workers
     from sortedf.lp import Bound, lower_bounds
     from sortedf.solvers import MaxSeconds, find_solvers, solve
 
@@ -49,10 +50,11 @@ def compare(
         taken = [
             entry
             for entry in entries
-            if entry.supports(loaded.instance) and (solvers == "all" or n <= entry.fast_up_to)
+            if entry.takes(loaded.instance) and (solvers == "all" or n <= entry.fast_up_to)
         ]
         if left_out := [entry.name for entry in entries if entry not in taken]:
-            console.note(f"left out, slow on {n:,} requests: {', '.join(left_out)}")
+            one = " or for one worker" if len(loaded.instance.workers) > 1 else ""
+            console.note(f"left out, slow on {n:,} requests{one}: {', '.join(left_out)}")
         entries = taken
     for entry in entries:
         entry.check_instance(loaded.instance)
@@ -92,6 +94,7 @@ def compare(
             {
                 "n": len(instance),
                 "kv_tokens": instance.kv_tokens,
+                **told_workers(instance),
                 "instance_sha256": instance.sha256,
                 "skipped": len(loaded.skipped),
                 "complete": not interrupted,

@@ -52,6 +52,15 @@ KvTokens = Annotated[
     int | None,
     quantity("--kv-tokens", parse_tokens, "M", "KV budget in tokens: 16492, 16k, 16Ki."),
 ]
+Workers = Annotated[
+    str | None,
+    typer.Option(
+        "--workers",
+        metavar="R|FILE",
+        help="Plan for R workers of --kv-tokens each, or for those of a file.",
+        show_default="1",
+    ),
+]
 Arrivals = Annotated[
     bool, typer.Option("--arrivals", help="Turn time stamps into releases: steps from the first.")
 ]
@@ -131,6 +140,7 @@ class Backlog:
 
     backlog: BacklogFile = None
     kv_tokens: KvTokens = None
+    workers: Workers = None
     block_size: BlockSize = 1
     skip_oversized: SkipOversized = False
 
@@ -207,9 +217,11 @@ def load_backlog(given: Backlog, reading: Reading, console: Console) -> Loaded:
     InfeasibleError
         If requests are larger than the budget and are not to be left out, or all of them are.
     """
+    from sortedf.cli.workers import put_on_workers, workers_file
     from sortedf.instances import example
 
-    backlog, kv_tokens = given.backlog, given.kv_tokens
+    backlog, listed = given.backlog, workers_file(given)
+    kv_tokens = max(w.kv_tokens for w in listed) if listed else given.kv_tokens
     if backlog == reading.output_tokens == "-":
         raise OptionError("BACKLOG and --output-tokens cannot both be stdin")
     if backlog is None:
@@ -226,6 +238,7 @@ def load_backlog(given: Backlog, reading: Reading, console: Console) -> Loaded:
         raise OptionError("--kv-tokens is missing: the KV budget in tokens (see sortedf kv-budget)")
     else:
         instance = read(backlog, kv_tokens, reading, console)
+    instance = put_on_workers(instance, listed, given.workers)
     return within_budget(instance, given.block_size, given.skip_oversized, console)
 
 

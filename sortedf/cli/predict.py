@@ -47,6 +47,7 @@ def predict(
     settings = engine.settings(step_times)
     with console.status(f"reading {plan}"):
         read = read_plan(plan)
+        read.check_one_worker("predict replays")
         check = check_plan(read)
     if not check.ok:
         lines = [*check.mismatches, *map(str, check.report.violations)]

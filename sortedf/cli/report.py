@@ -144,6 +144,9 @@ def _difference(plan: Plan, first: Plan) -> str | None:
         return "a plan of another backlog"
     if plan.kv_tokens != first.kv_tokens:
         return f"a plan for another KV budget ({plan.kv_tokens}, not {first.kv_tokens} tokens)"
+    budgets, others = ([w.kv_tokens for w in p.workers] for p in (plan, first))
+    if budgets != others:
+        return f"a plan for other workers ({len(budgets)} instead of {len(others)})"
     if plan.block_size != first.block_size:
         return f"a plan for other blocks ({plan.block_size}, not {first.block_size} tokens)"
     return None
@@ -163,11 +166,12 @@ def _reported(plan: Plan, digest: str) -> ReportedPlan:
             [f"{plan.source}: {line}" for line in lines],
             check.report.total + len(check.mismatches),
         )
-    starts = np.empty(len(plan.starts), np.int64)
+    starts, workers = np.empty((2, len(plan.starts)), np.int64)
     starts[plan.positions()] = plan.starts
+    workers[plan.positions()] = plan.on_worker
     result = Result(
         instance=plan.instance(),
-        schedule=Schedule(starts),
+        schedule=Schedule(starts, workers),
         solver=plan.solver,
         seconds=0.0,
         version=plan.version,

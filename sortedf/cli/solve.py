@@ -12,6 +12,7 @@ from sortedf.cli.console import Console
 from sortedf.cli.engine_options import Engine, StepTimes
 from sortedf.cli.outputs import check_outputs
 from sortedf.cli.seconds import best_in_seconds, check_engine, in_seconds
+from sortedf.cli.workers import refuse_workers
 from sortedf.errors import OptionError
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ def solve(
     console = Console(quiet=quiet)
     loaded = options.load_backlog(given, reading, console)
     if step_times is not None:
+        refuse_workers(loaded.instance, "--steptime")
         check_engine(loaded.instance, given.block_size, settings)
     if on_seconds and step_times is not None:
         result = best_in_seconds(

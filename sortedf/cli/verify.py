@@ -13,7 +13,7 @@ from sortedf.errors import SHOWN_FAULTS, Fault, InputError, OptionError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sortedf.instances import Source
+    from sortedf.instances import Plan, Source
 
 
 @options.grouped
@@ -113,6 +113,7 @@ def _plan(
         "n": len(planned.starts),
         "skipped": len(planned.skipped),
         "kv_tokens": planned.kv_tokens,
+        **_workers(planned, report.peaks),
         "block_size": planned.block_size,
         "solver": planned.solver,
         "total_latency": report.total_latency,
@@ -124,6 +125,18 @@ def _plan(
         "instance_sha256": planned.instance_sha256,
     }
     return document, [*mismatches, *map(str, report.violations)], total
+
+
+def _workers(planned: Plan, peaks: Sequence[int]) -> dict[str, Any]:
+    """Say what each of several workers holds at most."""
+    if len(planned.workers) == 1:
+        return {}
+    return {
+        "workers": [
+            {"name": worker.name, "kv_tokens": worker.kv_tokens, "peak_kv_tokens": peak}
+            for worker, peak in zip(planned.workers, peaks, strict=True)
+        ]
+    }
 
 
 def _certificate(
@@ -144,6 +157,7 @@ def _certificate(
         "n": len(instance) - len(recorded.get("skipped", [])),
         "skipped": len(recorded.get("skipped", [])),
         "kv_tokens": recorded["kv_tokens"],
+        **{key: recorded[key] for key in ("workers",) if key in recorded},
         "block_size": recorded.get("block_size", 1),
         "lower_bound": None if bound is None else ceil(bound),
         "lower_bound_exact": None if bound is None else f"{bound.numerator}/{bound.denominator}",

@@ -20,6 +20,7 @@ from sortedf.model.result import Proof
 SCHEMA = "sortedf.bound/1"
 
 LISTS = ("prices", "price_lists", "tree")
+PROOFS = ({"prices"}, {"price_lists", "tree"}, {"price_lists", "worker_lists"})
 """Keys whose items each get a line."""
 
 _AGAIN = "write it anew with sortedf bound --certificate"
@@ -32,6 +33,7 @@ class _Document(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     schema: str
     kv_tokens: _Positive
+    workers: list[_Positive] | UnsetType = UNSET
     block_size: _Positive | UnsetType = UNSET
     instance_sha256: str
     skipped: list[int] | UnsetType = UNSET
@@ -39,6 +41,7 @@ class _Document(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     prices: list[list[int]] | UnsetType = UNSET
     price_lists: list[list[list[int]]] | UnsetType = UNSET
     tree: list[int | list[int]] | UnsetType = UNSET
+    worker_lists: list[int] | UnsetType = UNSET
     bound: str
 
 
@@ -60,6 +63,8 @@ def new_certificate(
     """
     value = proof.value
     document: dict[str, Any] = {"schema": SCHEMA, "kv_tokens": instance.kv_tokens}
+    if len(instance.workers) > 1:
+        document["workers"] = instance.budgets.tolist()
     if block_size != 1:
         document["block_size"] = block_size
     document["instance_sha256"] = instance.sha256
@@ -131,8 +136,9 @@ def read_certificate(path: str | Path | Source) -> dict[str, Any]:
         raise _fault(source, json_fault(source.data, error)) from None
     certificate = msgspec.structs.asdict(document)
     certificate = {key: value for key, value in certificate.items() if value is not UNSET}
-    if certificate.keys() & set(LISTS) not in ({"prices"}, {"price_lists", "tree"}):
-        raise _fault(source, "it has to have either prices, or price_lists and tree")
+    if certificate.keys() & {*LISTS, "worker_lists"} not in PROOFS:
+        proofs = "prices, or price_lists and tree, or price_lists and worker_lists"
+        raise _fault(source, f"it has to have either {proofs}")
     return certificate
 
 

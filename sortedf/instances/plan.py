@@ -20,6 +20,7 @@ from sortedf.instances.source import Source, open_source
 from sortedf.instances.write import ROWS
 from sortedf.model import Instance, Request, Result
 from sortedf.model.instance import MAX_TOKENS, OVERFLOW_BOUND, IntArray
+from sortedf.model.workers import Worker, checked_workers
 
 SCHEMA = "sortedf.plan/1"
 
@@ -39,12 +40,18 @@ class _Skipped(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
 
 class _Planned(_Skipped, kw_only=True, omit_defaults=True, gc=False):
+    worker: _Index = 0
     start: Any
-    worker: Annotated[int, Meta(ge=0, le=0)] = 0  # plans over several workers come later
+
+
+class _Worker(msgspec.Struct, kw_only=True):
+    name: _Name
+    kv_tokens: _Large
 
 
 class _Header(msgspec.Struct, kw_only=True):
     kv_tokens: _Large
+    workers: list[_Worker] | None = None
     block_size: _Large = 1
     solver: str
     parameters: dict[str, Any] = {}
@@ -76,7 +83,8 @@ class Plan:
     source
         What messages call the file.
     kv_tokens, block_size
-        The KV budget in tokens, and the tokens a KV block for which the plan is meant to be safe.
+        The KV budget in tokens, of several workers the largest, and the tokens a KV block for
+        which the plan is meant to be safe.
     solver, parameters, seed, version
         What made the plan.
     instance_sha256
@@ -85,6 +93,9 @@ class Plan:
         The recorded objective and proven bound (steps); no bound is ``None``.
     index
         Position of each request in the backlog (tokens, steps and ids beside it).
+    workers, on_worker
+        The workers where there are several, with the names and budgets of the file, else one; and
+        the position among them of the one that each request runs on.
     skipped
         ``(position, request)`` of those left out because they are larger than the budget.
     """
@@ -105,6 +116,8 @@ class Plan:
     output_tokens: Sequence[int]
     release: Sequence[int]
     starts: Sequence[Any]
+    on_worker: Sequence[int]
+    workers: Sequence[Worker]
     skipped: Sequence[tuple[int, Request]] = ()
 
     def instance(self) -> Instance:
@@ -122,9 +135,17 @@ class Plan:
         prompt, output, release = (np.array(column, np.int64)[rows] for column in columns)
         ids = [self.ids[row] for row in rows.tolist()]
         try:
-            return Instance(prompt, output, self.kv_tokens, release=release, ids=ids)
+            return Instance(
+                prompt, output, self.kv_tokens, release=release, ids=ids, workers=self.workers
+            )
         except InvalidRequestError as error:
             raise InputError([Fault(self.source, None, str(error))]) from None
+
+    def check_one_worker(self, what: str) -> None:
+        """Refuse a plan for several workers, as an :class:`InputError`, where one is meant."""
+        if len(self.workers) > 1:
+            text = f"a plan for {len(self.workers)} workers; {what} one engine"
+            raise InputError([Fault(self.source, None, text)])
 
     def positions(self) -> list[int]:
         """Position in :meth:`instance` of each entry; an index that is repeated repeats it."""
@@ -190,11 +211,24 @@ def read_plan(path: str | Path | Source) -> Plan:
         output_tokens=[row.output_tokens for row in requests],
         release=[row.release for row in requests],
         starts=[row.start for row in requests],
+        on_worker=[row.worker for row in requests],
+        workers=_workers(header, source),
         skipped=tuple(
             (row.index, Request(row.id, row.prompt_tokens, row.output_tokens, row.release))
             for row in header.skipped
         ),
     )
+
+
+def _workers(header: _Header, source: Source) -> tuple[Worker, ...]:
+    """Take the workers of a plan; they have to be such as an instance may have."""
+    named = None
+    if header.workers is not None:
+        named = [Worker(row.name, row.kv_tokens) for row in header.workers]
+    try:
+        return checked_workers(named, header.kv_tokens)
+    except InvalidRequestError as error:
+        raise InputError([Fault(source.name, None, str(error))]) from None
 
 
 def _read_lines(source: Source, lines: Iterator[tuple[int, bytes]]) -> list[_Planned]:
@@ -237,6 +271,8 @@ def write_plan(
     """
     instance = result.instance
     header: dict[str, Any] = {"schema": SCHEMA, "kv_tokens": instance.kv_tokens}
+    if len(instance.workers) > 1:
+        header["workers"] = [_Worker(name=name, kv_tokens=m) for name, m in instance.workers]
     if result.block_size != 1:
         header["block_size"] = result.block_size
     header |= {
@@ -294,12 +330,17 @@ def _planned(result: Result, skipped: Sequence[int]) -> Iterator[list[_Planned]]
     order = np.lexsort((index, starts))
     for first in range(0, len(order), ROWS):
         part = order[first : first + ROWS]
-        arrays = (index, instance.prompt_tokens, instance.output_tokens, instance.release, starts)
+        arrays = (
+            *(index, instance.prompt_tokens, instance.output_tokens, instance.release),
+            *(result.schedule.workers, starts),
+        )
         columns = [array[part].tolist() for array in arrays]
         names = [instance.ids[i] for i in part.tolist()]
         yield [
-            _Planned(index=i, id=name, prompt_tokens=s, output_tokens=o, release=a, start=p)
-            for name, i, s, o, a, p in zip(names, *columns, strict=True)
+            _Planned(
+                index=i, id=name, prompt_tokens=s, output_tokens=o, release=a, worker=w, start=p
+            )
+            for name, i, s, o, a, w, p in zip(names, *columns, strict=True)
         ]
 
 

@@ -134,14 +134,16 @@ class Requests(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """A sequence, the waits, and what they decode to.
+    """The sequence of one worker, the waits, and what they decode to.
 
-    ``sequence`` and ``start`` go by position. By request: ``place`` (the inverse of the sequence),
+    ``sequence`` and ``start`` go by position; the first ``size[0]`` are in use. By request, for all
+    workers: ``place`` (the inverse of the sequence),
     ``waits`` (for which other one, or -1) and ``lags`` (how many steps after that one's start, at
     most its output). ``marks`` and ``mark_ends`` are the checkpoints: row k is what runs before
-    position k STRIDE, its completion, holders and base one after the other.
+    position k STRIDE (the end, too), its completion, holders and base one after the other.
     """
 
+    size: IntArray
     sequence: IntArray
     start: IntArray
     place: IntArray
@@ -157,9 +159,11 @@ def decode(solution: Solution, requests: Requests, kv_tokens: int, running: Runn
     running.ends[:] = 0
     step = 0
     total = 0
-    for q in range(len(solution.sequence)):
+    for q in range(solution.size[0] + 1):
         if q % STRIDE == 0:
             _save(solution, running, q // STRIDE)
+        if q == solution.size[0]:
+            break
         i = solution.sequence[q]
         step = fit(
             running,
@@ -176,12 +180,15 @@ def decode(solution: Solution, requests: Requests, kv_tokens: int, running: Runn
 
 @jit
 def _not_before(solution: Solution, requests: Requests, i: int, position: int, step: int) -> int:
-    """Earliest step for request i: after its predecessor's start, and what it waits for."""
+    """Earliest step for request i: after its predecessor's start, and what it waits for.
+
+    A wait for a request of another worker does not count.
+    """
     step = max(step, requests.release[i])
     other = solution.waits[i]
     if other >= 0:
         at = solution.place[other]
-        if at < position:
+        if at < position and solution.sequence[at] == other:
             return max(step, solution.start[at] + solution.lags[i])
     return step
 
@@ -233,13 +240,13 @@ def anneal(
     ``best_waits``. ``reach`` is the mean distance of a move in positions. ``state`` is that of the
     random numbers (one word).
     """
-    n = len(solution.sequence)
+    n = solution.size[0]
     fresh = np.empty(n, np.int64)  # new starts by position, while a move is tried
     for _ in range(moves):
-        limit = -temperature * np.log(1.0 - _random(state))
+        limit = -temperature * np.log(1.0 - random(state))
         # The move: positions low..high are permuted, or one wait is changed.
-        kind = _random(state)
-        low = int(_random(state) * n)
+        kind = random(state)
+        low = int(random(state) * n)
         other_wait = -1
         changed = -1
         old_wait = -1
@@ -249,7 +256,7 @@ def anneal(
             high = low
             if solution.waits[changed] < 0:
                 # Wait for one of those that run at its start: the place before tells of some.
-                back = 1 + int(-np.log(1.0 - _random(state)) * 3.0 * reach)
+                back = 1 + int(-np.log(1.0 - random(state)) * 3.0 * reach)
                 if back > low:
                     continue
                 other_wait = solution.sequence[low - back]
@@ -258,7 +265,7 @@ def anneal(
             old_wait = solution.waits[changed]
             old_lag = solution.lags[changed]
         else:
-            distance = 1 + int(-np.log(1.0 - _random(state)) * reach)
+            distance = 1 + int(-np.log(1.0 - random(state)) * reach)
             high = low + distance
             if high >= n or solution.start[low] == solution.start[high]:
                 continue
@@ -279,7 +286,7 @@ def anneal(
             backwards = kind < 0.75
             _rotate(solution, low, high, backwards)
         counts[0] += 1
-        gain, end = _try(
+        gain, end = try_from(
             solution, requests, kv_tokens, running, low, high, limit, temperature, settled, fresh
         )
         if end >= 0 and gain <= limit:
@@ -287,10 +294,10 @@ def anneal(
             total += gain
             for q in range(low, end):
                 solution.start[q] = fresh[q]
-            _refresh(solution, requests, running, low, end)
+            refresh(solution, requests, running, low, end)
             if total < best_total:
                 best_total = total
-                best_sequence[:] = solution.sequence
+                best_sequence[:n] = solution.sequence[:n]
                 best_waits[:] = solution.waits
                 best_lags[:] = solution.lags
             continue
@@ -305,7 +312,7 @@ def anneal(
 
 
 @jit
-def _try(
+def try_from(
     solution: Solution,
     requests: Requests,
     kv_tokens: int,
@@ -322,7 +329,7 @@ def _try(
     ``settled`` is the last completion, before the change, of the requests at low..high.
     The end is the first position from which on nothing changes; -1 when the move was given up.
     """
-    n = len(solution.sequence)
+    n = solution.size[0]
     mark = low // STRIDE
     _load(solution, running, mark)
     for q in range(mark * STRIDE, low):
@@ -337,7 +344,7 @@ def _try(
         other = solution.waits[i]
         if other >= 0:
             at = solution.place[other]
-            if at < q:
+            if at < q and solution.sequence[at] == other:
                 began = fresh[at] if at >= low else solution.start[at]
                 floor = max(floor, began + solution.lags[i])
         step = fit(running, requests.prompt[i], requests.output[i], floor, kv_tokens)
@@ -359,7 +366,7 @@ def _try(
 
 
 @jit
-def _refresh(
+def refresh(
     solution: Solution,
     requests: Requests,
     running: Running,
@@ -369,11 +376,13 @@ def _refresh(
     """Set the checkpoints anew that lie after ``low`` and up to ``end``."""
     mark = low // STRIDE
     _load(solution, running, mark)
-    for q in range(mark * STRIDE, min(end + STRIDE, len(solution.sequence))):
+    for q in range(mark * STRIDE, min(end + STRIDE, solution.size[0] + 1)):
         if q % STRIDE == 0 and q > low:
             _save(solution, running, q // STRIDE)
             if q >= end:
                 return
+        if q == solution.size[0]:
+            return
         i = solution.sequence[q]
         add(running, requests.prompt[i], requests.output[i], solution.start[q])
 
@@ -407,7 +416,7 @@ def _rotate(solution: Solution, low: int, high: int, backwards: bool) -> None:
 
 
 @jit
-def _random(state: npt.NDArray[Any]) -> float:
+def random(state: npt.NDArray[Any]) -> float:
     """Next number of a xorshift64* stream, uniform in [0, 1)."""
     x = state[0]
     x ^= x >> np.uint64(12)

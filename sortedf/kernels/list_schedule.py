@@ -17,24 +17,28 @@ def list_schedule(
     output_tokens: IntArray,
     release: IntArray,
     order: IntArray,
-    kv_tokens: int,
+    budgets: IntArray,
     lookahead: int,
-) -> IntArray:
-    """Start steps, shape (n,), of list scheduling with admission exact at all future steps.
+) -> tuple[IntArray, IntArray]:
+    """Start steps and workers, shape (n,), of list scheduling exact at all future steps.
 
     At every step the waiting requests (released, not started) are gone through in ``order``; each
-    that fits beside the running ones until it completes is started; after ``lookahead`` that do not
-    fit the step is over. ``lookahead`` 1 is strict head of line: MC-SF's admission [3], phase 2
-    of Sorted-F [1], SVF's rule [2], each with its own order.
+    that fits beside the running ones of some worker until it completes is started there; after
+    ``lookahead`` that fit on none the step is over. ``lookahead`` 1 is strict head of line: MC-SF's
+    admission [3], phase 2 of Sorted-F [1], SVF's rule [2], each with its own order. So a request
+    goes to the worker where it starts first, and as all are equally fast completes first; of
+    several to one of the smallest budget, so that the large ones are free for what fits on no
+    other; of these to the one that has been given the least so far, in token-steps for its budget;
+    of equal ones to the first.
 
     Parameters
     ----------
     prompt_tokens, output_tokens, release
-        s, o (tokens) and a (steps) by request, int64 of shape (n,); s + o <= kv_tokens.
+        s, o (tokens) and a (steps) by request, int64 of shape (n,); s + o <= some budget.
     order
         The requests by rank, a permutation of 0..n-1.
-    kv_tokens
-        The budget M in tokens.
+    budgets
+        The budget M of each worker in tokens, int64 of shape (R,).
     lookahead
         How many requests that do not fit are passed over, >= 1.
 
@@ -44,8 +48,9 @@ def list_schedule(
     passed-over request the earliest step at which it fits beside the running ones is computed, and
     stays a lower bound when more are started. A tree over the ranks holds these bounds (for a
     request not looked at yet, its release), and gives the first request in order that may start
-    now, and the next step at which one may. O(log n + sqrt D) for each look at a request, D the
-    number of different completion steps ahead; strict, each request is looked at about twice.
+    now, and the next step at which one may. O(log n + R sqrt D) for each look at a request, R
+    workers, D the number of different completion steps ahead; strict, each request is looked at
+    about twice.
     """
     n = len(order)
     # By rank, so that the loop goes through memory in order.
@@ -53,7 +58,9 @@ def list_schedule(
     output = output_tokens[order]
     arrival = release[order]
     start_of = np.empty(n, np.int64)
-    profile = new_profile(n)
+    worker_of = np.zeros(n, np.int64)
+    profile = new_profile(n, len(budgets))
+    given = np.zeros(len(budgets))  # token-steps over the budget, so far
     leaves = 1
     while leaves < n:
         leaves *= 2
@@ -73,12 +80,27 @@ def list_schedule(
         rank = _first_ready(ready, leaves, step)
         if rank > horizon:
             step = _next_ready(ready, leaves, horizon)
-            advance(profile, step)
+            for worker in range(len(budgets)):
+                advance(profile, worker, step)
             continue
-        start = earliest_start(profile, prompt[rank], output[rank], step, kv_tokens)
+        s, o = prompt[rank], output[rank]
+        start = NEVER
+        chosen = 0
+        for worker in range(len(budgets)):
+            if s + o <= budgets[worker] and (
+                start > step
+                or budgets[worker] < budgets[chosen]
+                or (budgets[worker] == budgets[chosen] and given[worker] < given[chosen])
+            ):
+                earliest = earliest_start(profile, worker, s, o, step, budgets[worker])
+                if earliest < start or earliest == step:
+                    start = earliest
+                    chosen = worker
         if start == step:
-            place(profile, prompt[rank], output[rank], step)
+            place(profile, chosen, s, o, step)
+            given[chosen] += (s + (o + 1) / 2) * o / budgets[chosen]
             start_of[rank] = step
+            worker_of[rank] = chosen
             left -= 1
             _set_ready(ready, leaves, rank, NEVER)
             if passed_over[rank]:
@@ -106,7 +128,9 @@ def list_schedule(
             horizon = heap[0]
     starts = np.empty(n, np.int64)
     starts[order] = start_of
-    return starts
+    workers = np.empty(n, np.int64)
+    workers[order] = worker_of
+    return starts, workers
 
 
 @jit

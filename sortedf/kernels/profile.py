@@ -13,7 +13,8 @@ to look at completion instants. Placing it adds (1, s - p) to (holders, base) of
 The completions stand in ascending order in blocks of up to ``BLOCK``. A block holds what was added
 to all of its entries once, and an upper bound on W over its entries (``peak``), which is made exact
 only when it is too high to admit. With D different completions ahead one placement and one query
-each look at D / BLOCK blocks and one block's entries: O(sqrt D) for D up to BLOCK squared. All
+each look at D / BLOCK blocks and one block's entries: O(sqrt D) for D up to BLOCK squared. The
+profiles of several workers lie behind each other in the same arrays. All
 arithmetic is in int64; see :class:`sortedf.Instance` for the bound that keeps it from wrapping.
 The structure is derived for this project.
 """
@@ -33,13 +34,14 @@ BLOCK = 128
 
 
 class Profile(NamedTuple):
-    """Arrays of one profile.
+    """Arrays of the profiles of R workers; rows r w .. r (w + 1) - 1 of R r are those of worker w.
 
-    ``completion``, ``holders``, ``base``: the entries, shape (rows, BLOCK). The others have shape
-    (rows,) and are indexed by the block's place in time: ``row`` of its entries, their number
+    ``completion``, ``holders``, ``base``: the entries, shape (R r, BLOCK). The others have shape
+    (R r,) and are indexed by the block's place in time: ``row`` of its entries, their number
     ``size``, the ``last`` completion, ``added_holders`` and ``added_base`` (to be added to all of
-    its entries), ``peak`` (upper bound on W over its entries). ``ends`` is the first block in use,
-    the first entry in use of that block, and the number of blocks.
+    its entries), ``peak`` (upper bound on W over its entries). ``ends``, shape (R, 4), is for each
+    worker the first block in use, the first entry in use of that block, the end of the blocks, and
+    the place of the first one.
     """
 
     completion: IntArray
@@ -55,10 +57,14 @@ class Profile(NamedTuple):
 
 
 @jit
-def new_profile(n: int) -> Profile:
-    """Build an empty profile that can take ``n`` requests over its life, O(n / BLOCK)."""
+def new_profile(n: int, workers: int) -> Profile:
+    """Build empty profiles, each for ``n`` requests over its life, O(R n / BLOCK)."""
     # A block is split only when full, into halves: BLOCK / 2 insertions pay for each new one.
-    rows = 2 * n // BLOCK + 2
+    each = 2 * n // BLOCK + 2
+    rows = workers * each
+    ends = np.zeros((workers, 4), np.int64)
+    for worker in range(workers):
+        ends[worker, 0] = ends[worker, 2] = ends[worker, 3] = worker * each
     return Profile(
         np.empty((rows, BLOCK), np.int64),
         np.empty((rows, BLOCK), np.int64),
@@ -69,14 +75,14 @@ def new_profile(n: int) -> Profile:
         np.zeros(rows, np.int64),
         np.zeros(rows, np.int64),
         np.zeros(rows, np.int64),
-        np.zeros(3, np.int64),
+        ends,
     )
 
 
 @jit
-def advance(profile: Profile, step: int) -> None:
-    """Forget the completions at or before ``step``; amortised O(1) a request."""
-    ends = profile.ends
+def advance(profile: Profile, worker: int, step: int) -> None:
+    """Forget a worker's completions at or before ``step``; amortised O(1) a request."""
+    ends = profile.ends[worker]
     while ends[0] < ends[2]:
         block, entry = ends[0], ends[1]
         if profile.last[block] <= step:
@@ -89,12 +95,15 @@ def advance(profile: Profile, step: int) -> None:
         ends[1] = entry
         return
     # Empty: begin again with the first row, so that rows are only ever used up by splits.
-    ends[:] = 0
+    ends[0] = ends[2] = ends[3]
+    ends[1] = 0
 
 
 @jit
-def earliest_start(profile: Profile, prompt: int, output: int, start: int, budget: int) -> int:
-    """First step >= ``start`` at which (prompt, output) fits beside what is placed already.
+def earliest_start(
+    profile: Profile, worker: int, prompt: int, output: int, start: int, budget: int
+) -> int:
+    """First step >= ``start`` at which (prompt, output) fits beside what the worker has already.
 
     Each round finds the completions c that forbid the present p. Such a c goes on forbidding until
     it has passed (p >= c) or the request is small enough when c comes (p >= W(c) + s - M): one step
@@ -103,7 +112,8 @@ def earliest_start(profile: Profile, prompt: int, output: int, start: int, budge
     """
     last = profile.last
     peak = profile.peak
-    first_block, first_entry, blocks = profile.ends[0], profile.ends[1], profile.ends[2]
+    ends = profile.ends[worker]
+    first_block, first_entry, blocks = ends[0], ends[1], ends[2]
     p = start
     while True:
         end = p + output
@@ -112,7 +122,8 @@ def earliest_start(profile: Profile, prompt: int, output: int, start: int, budge
         block = first_block
         while block < blocks and last[block] <= end:
             if peak[block] > slack and last[block] > p:
-                jump = max(jump, _wait_in_block(profile, block, p, slack))
+                first = first_entry if block == first_block else 0
+                jump = max(jump, _wait_in_block(profile, block, first, p, slack))
             block += 1
         if block < blocks:
             row = profile.row[block]
@@ -140,8 +151,11 @@ def earliest_start(profile: Profile, prompt: int, output: int, start: int, budge
 
 
 @jit
-def _wait_in_block(profile: Profile, block: int, p: int, slack: int) -> int:
-    """Step until which the entries after p of a block forbid a start at p; makes its peak exact."""
+def _wait_in_block(profile: Profile, block: int, first: int, p: int, slack: int) -> int:
+    """Step until which the entries after p of a block forbid a start at p; makes its peak exact.
+
+    ``first`` is the first entry in use.
+    """
     row = profile.row[block]
     completions = profile.completion[row]
     holders = profile.holders[row]
@@ -149,7 +163,7 @@ def _wait_in_block(profile: Profile, block: int, p: int, slack: int) -> int:
     more, extra = profile.added_holders[block] + 1, profile.added_base[block]
     jump = p
     exact = np.int64(0)
-    for entry in range(profile.ends[1] if block == profile.ends[0] else 0, profile.size[block]):
+    for entry in range(first, profile.size[block]):
         c = completions[entry]
         if c > p:
             w = bases[entry] + extra + (holders[entry] + more) * c
@@ -158,18 +172,18 @@ def _wait_in_block(profile: Profile, block: int, p: int, slack: int) -> int:
                 jump = max(jump, min(c, w - slack + p))
     # Completions at or before p never bind again, if p is the present; a p in the future leaves
     # the peak as it is.
-    if completions[profile.ends[1] if block == profile.ends[0] else 0] > p:
+    if completions[first] > p:
         profile.peak[block] = exact
     return jump
 
 
 @jit
-def place(profile: Profile, prompt: int, output: int, start: int) -> None:
-    """Add a request that starts at ``start``, no earlier than the last ``advance``."""
+def place(profile: Profile, worker: int, prompt: int, output: int, start: int) -> None:
+    """Add a request that starts at ``start``, no earlier than the worker's last ``advance``."""
     end = start + output
     base = prompt - start
     last = profile.last
-    ends = profile.ends
+    ends = profile.ends[worker]
     block = ends[0]
     while block < ends[2] and last[block] <= end:
         profile.added_holders[block] += 1
@@ -180,12 +194,13 @@ def place(profile: Profile, prompt: int, output: int, start: int) -> None:
         return
     if block == ends[2]:
         # No completion at or after the end: a new last entry, held by this request alone.
-        if block == 0:
-            for array in (profile.row, profile.size, profile.added_holders, profile.added_base):
-                array[0] = 0
-            profile.peak[0] = 0
-            ends[2] = block = 1
-        _insert(profile, block - 1, profile.size[block - 1], end, 1, base)
+        if block == ends[3]:
+            for array in (profile.size, profile.added_holders, profile.added_base, profile.peak):
+                array[block] = 0
+            profile.row[block] = block
+            block += 1
+            ends[2] = block
+        _insert(profile, worker, block - 1, profile.size[block - 1], end, 1, base)
         return
     row = profile.row[block]
     completions = profile.completion[row]
@@ -204,11 +219,13 @@ def place(profile: Profile, prompt: int, output: int, start: int) -> None:
         return
     # Until now `end` was no completion; from the next one on held_by and base are known.
     held_by = holders[entry] + more
-    _insert(profile, block, entry, end, held_by, bases[entry] + extra + base)
+    _insert(profile, worker, block, entry, end, held_by, bases[entry] + extra + base)
 
 
 @jit
-def _insert(profile: Profile, block: int, entry: int, end: int, held_by: int, base: int) -> None:
+def _insert(
+    profile: Profile, worker: int, block: int, entry: int, end: int, held_by: int, base: int
+) -> None:
     """Put a completion with its (holders, base) before an entry of a block; split a full block."""
     row = profile.row[block]
     size = profile.size[block]
@@ -227,13 +244,13 @@ def _insert(profile: Profile, block: int, entry: int, end: int, held_by: int, ba
     profile.last[block] = completions[size - 1]
     profile.peak[block] = max(profile.peak[block], base + (held_by + 1) * end)
     if size == BLOCK:
-        _split(profile, block)
+        _split(profile, profile.ends[worker], block)
 
 
 @jit
-def _split(profile: Profile, block: int) -> None:
+def _split(profile: Profile, ends: IntArray, block: int) -> None:
     """Move the later half of a full block into a new block behind it."""
-    blocks = profile.ends[2]
+    blocks = ends[2]
     for array in (
         profile.row,
         profile.size,
@@ -244,7 +261,7 @@ def _split(profile: Profile, block: int) -> None:
     ):
         for i in range(blocks, block, -1):
             array[i] = array[i - 1]
-    profile.ends[2] = blocks + 1
+    ends[2] = blocks + 1
     old = profile.row[block]
     new = blocks  # rows are given out in the order in which blocks are made
     half = BLOCK // 2
@@ -254,6 +271,6 @@ def _split(profile: Profile, block: int) -> None:
     profile.size[block + 1] = BLOCK - half
     profile.size[block] = half
     profile.last[block] = profile.completion[old, half - 1]
-    if block == profile.ends[0] and profile.ends[1] >= half:
-        profile.ends[0] = block + 1
-        profile.ends[1] -= half
+    if block == ends[0] and ends[1] >= half:
+        ends[0] = block + 1
+        ends[1] -= half

@@ -23,9 +23,9 @@ def adam(
     Kingma and Ba's rule (arXiv 1412.6980) with decay rates 0.9 and 0.99. Returns the best point
     seen, or the mean of the second half if that is better.
     """
-    mean = np.zeros(len(x))
-    square = np.zeros(len(x))
-    total = np.zeros(len(x))
+    mean = np.zeros_like(x)
+    square = np.zeros_like(x)
+    total = np.zeros_like(x)
     averaged = 0
     best, best_x = -np.inf, x
     for k in range(iterations):

@@ -53,6 +53,15 @@ STEP_WITH_RELEASES = 0.3
 """First step of the ascent of free prices from the first ones, in shares of these."""
 
 
+class Searched(Protocol):
+    """A bound as a function of prices; ``cells`` is how many its last evaluation looked at."""
+
+    cells: int
+
+    def __call__(self, at_nodes: FloatArray) -> tuple[float, FloatArray]:
+        """Bound and supergradient."""
+
+
 class Stop(Protocol):
     """What ends an ascent early; the stop criteria of ``sortedf.solvers.stop`` fit."""
 
@@ -161,7 +170,7 @@ def _of_backlog(
         pieces = min(FINE_PIECES, FINE_PIECES_BY_GROUPS // len(groups.weight))
         fine = quadratic_nodes(horizon, pieces)
         dual = Dual(groups, instance.kv_tokens, fine, reach)
-        yield dual, _fine(dual, np.interp(fine, nodes, prices), rest, stopped)
+        yield dual, fine_ascent(dual, np.interp(fine, nodes, prices), rest, stopped)
 
 
 def _over_time(
@@ -178,7 +187,7 @@ def _over_time(
     first, rest = _divided(iterations)
     prices = _free(dual, unfinished_prices(instance, schedule, nodes), first, stopped)
     if not groups.sampled:
-        prices = _fine(dual, prices, rest, stopped)
+        prices = fine_ascent(dual, prices, rest, stopped)
     yield dual, prices
 
 
@@ -201,10 +210,10 @@ def check_sizes(instance: Instance) -> None:
 def best_in_order(instance: Instance) -> Schedule:
     """Shortest of the strict list schedules by volume, output and total size."""
     needed = int((instance.prompt_tokens + instance.output_tokens).sum())
-    budget = min(instance.kv_tokens, needed)
+    budgets = np.minimum(instance.budgets, needed)
     s, o, a = instance.prompt_tokens, instance.output_tokens, instance.release
     schedules = [
-        Schedule(list_schedule(s, o, a, ORDERS[name](instance), budget, 1))
+        Schedule(*list_schedule(s, o, a, ORDERS[name](instance), budgets, 1))
         for name in ("svf", "mcsf", "size")
     ]
     return min(schedules, key=lambda schedule: schedule.total_latency(instance))
@@ -262,8 +271,8 @@ def _free(
     return adam(dual, prices, step, iterations, stopped)
 
 
-def _fine(
-    dual: Dual, prices: FloatArray, iterations: int | None, stopped: Callable[[], bool]
+def fine_ascent(
+    dual: Searched, prices: FloatArray, iterations: int | None, stopped: Callable[[], bool]
 ) -> FloatArray:
     """Ascend by prices, with a step that fits how far up a straight line leads.
 
@@ -275,7 +284,7 @@ def _fine(
     bound, gradient = dual(prices)
     if iterations is None:
         least, most = FINE_ITERATIONS
-        work = dual.cells + 4 * len(prices)
+        work = dual.cells + 4 * prices.size
         iterations = min(most, max(least, FINE_WORK // work))
     move = 2.0**-9
     up = scale * np.sign(gradient)

@@ -15,6 +15,7 @@ from sortedf.lp.cutting_plane import relax_by_planes
 from sortedf.lp.packing_bound import packing_bound
 from sortedf.lp.prices import Prices
 from sortedf.lp.tree import Tree
+from sortedf.lp.worker_prices import WorkerPrices, ascend_by_worker, tiers_of
 from sortedf.model import Instance, Schedule
 
 CLOSED_FORMS = {
@@ -41,19 +42,30 @@ class Bound:
         Exact; the total latency of every schedule is at least this (rounded up).
     kind
         The method, a key of ``METHODS``.
-    prices, tree
-        What proves it, one of them; both ``None`` for a closed form, which is a formula.
+    prices, tree, worker_prices
+        What proves it, one of them; all ``None`` for a closed form, which is a formula.
     """
 
     value: Fraction
     kind: str
     prices: Prices | None = None
     tree: Tree | None = None
+    worker_prices: WorkerPrices | None = None
 
     @property
     def is_certifiable(self) -> bool:
-        """Whether there are prices, or a tree of them, to write into a certificate."""
-        return self.prices is not None or self.tree is not None
+        """Whether there are prices, lists or a tree of them, to write into a certificate."""
+        return self._proof is not None
+
+    @property
+    def _proof(self) -> Prices | Tree | WorkerPrices | None:
+        return self.prices or self.tree or self.worker_prices
+
+    def prices_of(self, worker: int) -> Prices | None:
+        """Give the prices of a worker's memory, if prices prove the bound."""
+        if self.worker_prices is None:
+            return self.prices
+        return self.worker_prices.lists[self.worker_prices.of_worker[worker]]
 
     def to_dict(self) -> dict[str, Any]:
         """Give the part of a certificate that proves the bound; see ``docs/formats.md``.
@@ -63,7 +75,7 @@ class Bound:
         OptionError
             For a closed form.
         """
-        proof = self.prices or self.tree
+        proof = self._proof
         if proof is None:
             raise OptionError(f"{self.kind} is a formula: it has no certificate; use prices")
         return proof.to_dict()
@@ -87,7 +99,7 @@ class Method:
 
 
 def _closed(name: str) -> Callable[..., Bound]:
-    return lambda instance, **options: Bound(CLOSED_FORMS[name](instance), name)
+    return lambda instance, **options: Bound(CLOSED_FORMS[name](instance.pooled), name)
 
 
 def prices_bound(
@@ -99,11 +111,17 @@ def prices_bound(
     horizon: int | None = None,
     stop: Stop | None = None,
 ) -> Bound:
-    """Bound by the prices that :func:`ascend` finds."""
+    """Bound by the prices that :func:`ascend` finds, of each worker where that is more."""
     prices, value = ascend(
-        instance, iterations=iterations, seed=seed, start=start, horizon=horizon, stop=stop
+        instance.pooled, iterations=iterations, seed=seed, start=start, horizon=horizon, stop=stop
     )
-    return Bound(value, "prices", prices)
+    together = Bound(value, "prices", prices)
+    if len(tiers_of(instance).budgets) == 1:
+        return together
+    lists, value = ascend_by_worker(
+        instance, prices, iterations=iterations, seed=seed, start=start, stop=stop
+    )
+    return best_of([Bound(value, "prices", worker_prices=lists), together])
 
 
 def planes_bound(
@@ -122,8 +140,9 @@ def planes_bound(
     OptionError
         If the instance is too large for that.
     """
-    prices, _ = ascend(instance, seed=seed, start=start, stop=stop)
-    raised = relax_by_planes(instance, prices=prices, start=start, stop=stop)
+    pooled = instance.pooled
+    prices, _ = ascend(pooled, seed=seed, start=start, stop=stop)
+    raised = relax_by_planes(pooled, prices=prices, start=start, stop=stop)
     return Bound(raised.bound, "planes", raised.prices)
 
 
@@ -148,7 +167,7 @@ def branching_bound(
         )
     schedule = best_in_order(instance) if start is None else start
     value = schedule.total_latency(instance)
-    branching = Branching(instance, schedule.starts, value)
+    branching = Branching(instance.pooled, schedule.starts, value)
     for number, step in enumerate(branching.steps(), 1):
         if stop is None:
             stopped: object = number >= BRANCHING_STEPS
@@ -208,7 +227,7 @@ def lower_bounds(
     stop: Stop | None = None,
 ) -> list[Bound]:
     """Take the closed forms, and the prices that :func:`ascend` finds; its options."""
-    bounds = [Bound(form(instance), name) for name, form in CLOSED_FORMS.items()]
+    bounds = [Bound(form(instance.pooled), name) for name, form in CLOSED_FORMS.items()]
     prices = prices_bound(
         instance, iterations=iterations, seed=seed, start=start, horizon=horizon, stop=stop
     )

@@ -83,20 +83,35 @@ class Dual:
 
     def __call__(self, at_nodes: FloatArray) -> tuple[float, FloatArray]:
         """Bound and supergradient at prices of shape (K + 1,); O(groups K)."""
-        s, o, a, weight, _ = self.groups
+        least = self.look(at_nodes)
+        paid, gradient = self.slopes(self.groups.weight)
+        return float(np.sum(least * self.groups.weight)) - paid, gradient
+
+    def look(self, at_nodes: FloatArray) -> FloatArray:
+        """Find the least cost of each group at these prices, shape (groups,), valid until next."""
+        s, o, a, _, _ = self.groups
         value, slope = self._value[:-1], self._slope[:-1]
         value[:], slope[:] = self.pieces(at_nodes)
         found = (self._least, self._earliest, self._latest)
         self.cells = cheapest_starts(self._nodes, self._value, self._slope, s, o, a, *found, 0.0)
+        return self._least
+
+    def slopes(self, weight: FloatArray) -> tuple[float, FloatArray]:
+        """Sum up what the budget pays at most, and give the supergradient, at the prices looked at.
+
+        ``weight`` (groups,) says how often each group is there.
+        """
+        s, o, _, _, _ = self.groups
+        value, slope = self._value[:-1], self._slope[:-1]
         piece_loads(self._nodes, s, o, weight, self._earliest, self._load, self._moment)
         paid = self.kv_tokens * float(np.sum(value * self.steps + slope * self.pairs))
         by_value = self._load[:-1] - self.kv_tokens * self.steps
         by_slope = self._moment[:-1] - self.kv_tokens * self.pairs
         tilt = (by_value + by_slope) / self.steps
-        gradient = np.zeros(len(at_nodes))
+        gradient = np.zeros(len(self.nodes))
         gradient[:-1] = by_value - tilt
         gradient[1:] += tilt
-        return float(np.sum(self._least * weight)) - paid, gradient
+        return paid, gradient
 
 
 class Decrements:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import operator
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -13,14 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sortedf.errors import InvalidRequestError
+from sortedf.model.workers import OVERFLOW_BOUND as OVERFLOW_BOUND
+from sortedf.model.workers import Worker, checked_workers
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 MAX_TOKENS = 2**40
 """Most tokens (prompt and output of all requests together) that an instance may hold."""
-
-OVERFLOW_BOUND = 2**62
-"""No latency sum, horizon, volume or KV budget may reach this, so that int64 never wraps."""
 
 _QUOTED = re.compile('[,"\r\n]')
 
@@ -51,6 +49,8 @@ class Instance:
         First step at which each request may start, shape (n,), integers >= 0; all 0 when left out.
     ids
         Distinct, non-empty names; "0", "1", ... by position when left out.
+    workers
+        The workers, where there are several; ``kv_tokens`` is then the largest of their budgets.
 
     Raises
     ------
@@ -69,6 +69,7 @@ class Instance:
     release: IntArray
     kv_tokens: int
     ids: tuple[str, ...]
+    workers: tuple[Worker, ...]
 
     def __init__(
         self,
@@ -77,6 +78,7 @@ class Instance:
         kv_tokens: SupportsIndex,
         release: npt.ArrayLike | None = None,
         ids: Sequence[str] | None = None,
+        workers: Sequence[Worker] | None = None,
     ) -> None:
         prompt = _integers(prompt_tokens, "prompt_tokens", least=1)
         output = _integers(output_tokens, "output_tokens", least=1)
@@ -94,12 +96,14 @@ class Instance:
         names = tuple(map(str, range(n))) if ids is None else tuple(ids)
         if ids is not None:
             _check_ids(names, n)
+        all_workers = checked_workers(workers, kv_tokens)
         self.__dict__.update(
             prompt_tokens=prompt,
             output_tokens=output,
             release=arrivals,
-            kv_tokens=_budget(kv_tokens),
+            kv_tokens=max(worker.kv_tokens for worker in all_workers),
             ids=names,
+            workers=all_workers,
         )
         self._check_sums()
 
@@ -124,7 +128,7 @@ class Instance:
     def __reduce__(self) -> tuple[Any, ...]:
         # By the constructor: arrays come out of a pickle writable.
         columns = self.prompt_tokens, self.output_tokens, self.kv_tokens, self.release, self.ids
-        return Instance, columns
+        return Instance, (*columns, self.workers)
 
     def __len__(self) -> int:
         return len(self.prompt_tokens)
@@ -143,22 +147,28 @@ class Instance:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Instance):
             return NotImplemented
-        return self.kv_tokens == other.kv_tokens and self.sha256 == other.sha256
+        same = np.array_equal(self.budgets, other.budgets)
+        return same and self.sha256 == other.sha256
 
     def __hash__(self) -> int:
         return hash((self.kv_tokens, self.sha256))
 
     def __repr__(self) -> str:
-        return f"<Instance: {len(self)} requests, KV budget {self.kv_tokens} tokens>"
+        on = f" at most, {len(self.workers)} workers" if len(self.workers) > 1 else ""
+        return f"<Instance: {len(self)} requests, KV budget {self.kv_tokens} tokens{on}>"
 
     def replace(self, **changes: Any) -> Instance:
-        """Copy with some of the constructor's arguments changed, validated anew."""
+        """Copy with some of the constructor's arguments changed, validated anew.
+
+        With another ``kv_tokens`` and no ``workers`` there is one worker, of that budget.
+        """
         same: dict[str, Any] = {
             "prompt_tokens": self.prompt_tokens,
             "output_tokens": self.output_tokens,
             "kv_tokens": self.kv_tokens,
             "release": self.release,
             "ids": self.ids,
+            "workers": None if "kv_tokens" in changes else self.workers,
         }
         if unknown := changes.keys() - same.keys():
             raise TypeError(f"an Instance has no {', '.join(sorted(unknown))}")
@@ -174,6 +184,28 @@ class Instance:
             ids=[self.ids[i] for i in index],
         )
 
+    def on_workers(self, workers: Sequence[Worker]) -> Instance:
+        """Put the same requests on these workers."""
+        return self.replace(
+            kv_tokens=max((w.kv_tokens for w in workers), default=1), workers=workers
+        )
+
+    @property
+    def budgets(self) -> IntArray:
+        """KV budget of each worker in tokens, shape (R,)."""
+        return np.array([worker.kv_tokens for worker in self.workers], np.int64)
+
+    @property
+    def pooled(self) -> Instance:
+        """The same requests on one worker that has the memory of all together.
+
+        What several workers can do, it can: they never hold more than the sum of their budgets. So
+        a lower bound of it is one for them. With one worker it is the instance itself.
+        """
+        if len(self.workers) == 1:
+            return self
+        return self.replace(kv_tokens=sum(worker.kv_tokens for worker in self.workers))
+
     def in_blocks(self, block_size: int) -> Instance:
         """Instance whose plans are safe on an engine that stores KV in blocks of this many tokens.
 
@@ -185,16 +217,17 @@ class Instance:
             raise InvalidRequestError(f"the block size is {block_size}; it must be at least 1")
         if block_size == 1:
             return self
-        budget = self.kv_tokens // block_size * block_size
-        if budget == 0:
+        workers = [Worker(n, budget // block_size * block_size) for n, budget in self.workers]
+        if (least := min(self.budgets.tolist())) < block_size:
             raise InvalidRequestError(
-                f"a KV budget of {self.kv_tokens} tokens holds no block of {block_size}"
+                f"a KV budget of {least} tokens holds no block of {block_size}"
             )
-        return self.replace(prompt_tokens=self.prompt_tokens + (block_size - 1), kv_tokens=budget)
+        padded = self.replace(prompt_tokens=self.prompt_tokens + (block_size - 1))
+        return padded.on_workers(workers)
 
     @property
     def oversized(self) -> IntArray:
-        """Positions of the requests with s + o > M, which no schedule can serve."""
+        """Positions of the requests with s + o > M on every worker: no schedule can serve them."""
         return np.flatnonzero(self.prompt_tokens + self.output_tokens > self.kv_tokens)
 
     @cached_property
@@ -285,16 +318,6 @@ def _from_objects(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
             raise InvalidRequestError(f"{name} of request {index} is {value!r}, {what}", index)
         result[index] = value
     return result
-
-
-def _budget(kv_tokens: SupportsIndex) -> int:
-    try:
-        budget = operator.index(kv_tokens)
-    except TypeError:
-        raise InvalidRequestError(f"kv_tokens is {kv_tokens!r}, not an integer") from None
-    if isinstance(kv_tokens, bool) or not 1 <= budget < OVERFLOW_BOUND:
-        raise InvalidRequestError(f"kv_tokens is {kv_tokens!r}; it must be 1 .. 2^62 - 1")
-    return budget
 
 
 def _check_ids(ids: tuple[str, ...], n: int) -> None:

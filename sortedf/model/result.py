@@ -123,13 +123,36 @@ class Result:
             int(value) for value in np.percentile(latencies, percents, method="inverted_cdf")
         )
 
+    def _workers(self) -> list[dict[str, Any]]:
+        """Say of each worker what it has been given: requests, steps, share of its KV used."""
+        completions = self.schedule.starts + self.instance.output_tokens
+        latencies = self.schedule.latencies(self.instance)
+        rows = []
+        for k, (name, kv_tokens) in enumerate(self.instance.workers):
+            here = self.schedule.workers == k
+            makespan = int(completions[here].max(initial=0))
+            held = float(self.instance.volume[here].astype(np.float64).sum())
+            rows.append(
+                {
+                    "name": name,
+                    "kv_tokens": kv_tokens,
+                    "n": int(here.sum()),
+                    "total_latency": int(latencies[here].sum()),
+                    "makespan": makespan,
+                    "mean_kv_use": held / (kv_tokens * makespan) if makespan else 0.0,
+                }
+            )
+        return rows
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data: the JSON object that ``sortedf solve --json`` prints (steps, seconds)."""
         p50, p95, p99 = self.latency_percentile(50, 95, 99)
         bound = self.lower_bound_exact
+        several = len(self.instance.workers) > 1
         return {
             "n": len(self.instance),
             "kv_tokens": self.instance.kv_tokens,
+            **({"workers": self._workers()} if several else {}),
             "block_size": self.block_size,
             "solver": self.solver,
             "parameters": dict(self.parameters),

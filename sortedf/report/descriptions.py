@@ -39,8 +39,14 @@ def curves(document: Document) -> str:
 
 def memory(document: Document, place: int) -> str:
     """Describe how full the memory is."""
-    row = document["rows"][document["pictures"]["memory"]["plans"][place]["row"]]
+    plan = document["pictures"]["memory"]["plans"][place]
+    row = document["rows"][plan["row"]]
     budget = document["pictures"]["memory"]["budget"]
+    if "worker" in plan:
+        return (
+            f"{row['name']}, worker {plan['worker']}: holds at most {max(plan['peak']):,} of "
+            f"{plan['budget']:,} tokens."
+        )
     return (
         f"{row['name']} holds {row['mean_kv_use']:.1%} of the budget on average over "
         f"{row['makespan']:,} steps, at most {row['peak_kv_tokens']:,} of {budget:,} tokens."
@@ -80,7 +86,7 @@ def extra_memory(document: Document) -> str:
     n = document["backlog"]["n"]
     extra = document["extra_memory"]
     parts = [
-        f"With {document['backlog']['kv_tokens']:,} tokens no schedule has a mean latency below "
+        f"With {extra['kv_tokens']:,} tokens no schedule has a mean latency below "
         f"{document['bound']['mean']:,.1f} steps; {extra['order']} reaches "
         f"{extra['order_latency'] / n:,.1f}."
     ]

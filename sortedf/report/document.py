@@ -15,13 +15,15 @@ from sortedf.model.instance import IntArray
 from sortedf.model.result import BoundKind
 from sortedf.report.memory import Classes, bin_edges, memory_held, volume_quarters
 from sortedf.report.packing_windows import packing_windows
+from sortedf.report.parts import Part, parts_of
 from sortedf.report.proof import Proof
 from sortedf.report.scarcity import price_bins, step_of_share
 
 SCHEMA = "sortedf.report/1"
 
 PICTURED = 6
-"""Plans whose memory is drawn: all of up to so many, else the best ones and the worst."""
+"""Plans whose memory is drawn: all of up to so many, else the best ones and the worst. Over the
+number of workers, but at least two."""
 
 BINS = 360
 CURVE_POINTS = 500
@@ -76,8 +78,10 @@ def gap_report(
     best = plans[0].result.total_latency
     extra_rows = [row | {"saved_at_most": best - row["least"]} for row in extra["rows"]]
     shown = list(range(len(plans)))
-    if len(plans) > PICTURED:
-        shown = [*shown[: PICTURED - 1], shown[-1]]
+    most = max(2, PICTURED // len(planned.workers))
+    if len(plans) > most:
+        shown = [*shown[: most - 1], shown[-1]]
+    parts = [part for k in shown for part in parts_of(plans[k].result, planned, k)]
     last = max(row["makespan"] for row in rows)
     classes = volume_quarters(instance)
     return {
@@ -101,11 +105,15 @@ def gap_report(
                 "last": last,
                 "budget": planned.kv_tokens,
                 "classes": _classes(instance, classes),
-                "plans": [_memory(plans[k].result, planned, classes, k) for k in shown],
+                "plans": [_memory(part, classes, plans[part.row].result) for part in parts],
             },
             "packing": [
-                {"row": k, "windows": packing_windows(planned, plans[k].result.schedule.starts)}
-                for k in shown
+                {
+                    "row": part.row,
+                    **part.told,
+                    "windows": packing_windows(part.planned, part.starts),
+                }
+                for part in parts
             ],
             "prices": _prices(proof, extra["unit_tokens"], last),
         },
@@ -127,7 +135,7 @@ def _row(plan: ReportedPlan, name: str, planned: Instance, proof: Proof) -> dict
     row = bounded.to_dict()
     for of_the_run in ("seconds", "status", "stop_reason"):
         del row[of_the_run]
-    budget = planned.kv_tokens * plan.result.makespan
+    budget = planned.pooled.kv_tokens * plan.result.makespan
     return {
         "name": name,
         **row,
@@ -145,6 +153,7 @@ def _backlog(instance: Instance, block_size: int, left_out: int) -> dict[str, An
         "n": len(instance),
         "left_out": left_out,
         "kv_tokens": instance.kv_tokens,
+        **({"workers": _workers(instance)} if len(instance.workers) > 1 else {}),
         "block_size": block_size,
         "instance_sha256": instance.sha256,
         "last_release": int(instance.release.max()),
@@ -152,6 +161,10 @@ def _backlog(instance: Instance, block_size: int, left_out: int) -> dict[str, An
         "output_tokens": _spread(instance.output_tokens),
         "volume": _spread(instance.volume),
     }
+
+
+def _workers(instance: Instance) -> list[dict[str, Any]]:
+    return [worker._asdict() for worker in instance.workers]
 
 
 def _spread(values: IntArray) -> dict[str, Any]:
@@ -219,11 +232,12 @@ def _classes(instance: Instance, classes: Classes) -> list[dict[str, int]]:
     ]
 
 
-def _memory(result: Result, planned: Instance, classes: Classes, row: int) -> dict[str, Any]:
+def _memory(part: Part, classes: Classes, result: Result) -> dict[str, Any]:
     edges = bin_edges(result.makespan, BINS)
-    held = memory_held(planned, result.schedule.starts, classes.of, edges)
+    held = memory_held(part.planned, part.starts, classes.of[part.members], edges)
     return {
-        "row": row,
+        "row": part.row,
+        **part.told,
         "edges": edges.tolist(),
         "mean": [[round(tokens, 3) for tokens in of_class] for of_class in held.mean.tolist()],
         "peak": held.peak.tolist(),

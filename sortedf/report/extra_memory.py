@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from sortedf.lp import Prices, lower_bound, price_bound
 from sortedf.model import Instance
 from sortedf.model.instance import OVERFLOW_BOUND
+from sortedf.model.workers import Worker
 from sortedf.solvers import solve
 
 MULTIPLES = (1, 2, 4, 8)
@@ -48,7 +49,8 @@ def extra_memory(
     Parameters
     ----------
     instance, block_size
-        As planned, not padded to blocks.
+        As planned, not padded to blocks. Each of several workers gets more; budgets and tokens
+        here are those of all together.
     prices, value
         Prices, and the bound that they prove for the instance in blocks.
     unit
@@ -69,18 +71,20 @@ def extra_memory(
     total = prices.total()
     rows = []
     for multiple in track(MULTIPLES):
-        budget = instance.kv_tokens + multiple * unit.tokens
+        added = multiple * unit.tokens
+        budget = instance.pooled.kv_tokens + added * len(instance.workers)
         if budget >= OVERFLOW_BOUND:
             break
-        larger = instance.replace(kv_tokens=budget)
+        larger = instance.on_workers([Worker(name, m + added) for name, m in instance.workers])
         in_blocks = larger.in_blocks(block_size)
-        floor = moved_bound(value, prices, in_blocks.kv_tokens - planned.kv_tokens)
-        anew = price_bound(in_blocks, prices)
+        before, after = planned.pooled, in_blocks.pooled
+        floor = moved_bound(value, prices, after.kv_tokens - before.kv_tokens)
+        anew = price_bound(after, prices)
         direct = lower_bound(in_blocks)
         reached = solve(larger, solver=ORDER, block_size=block_size).total_latency
         rows.append(
             {
-                "extra_tokens": multiple * unit.tokens,
+                "extra_tokens": added * len(instance.workers),
                 "kv_tokens": budget,
                 "floor": ceil(floor),
                 "floor_exact": _exact(floor),
@@ -95,6 +99,7 @@ def extra_memory(
     return {
         "unit": unit.name,
         "unit_tokens": unit.tokens,
+        "kv_tokens": instance.pooled.kv_tokens,
         "price_sum": float(total),
         "price_sum_exact": _exact(total),
         "per_unit": float(unit.tokens * total),

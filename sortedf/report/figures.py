@@ -183,8 +183,9 @@ def memory(document: Document, place: int, paper: Paper) -> Figure:
         # From the top down to 0 each: half the points, and no seams between the classes.
         axes.stairs(tops[k], plan["edges"], fill=True, color=color(f"class-{k}"), linewidth=0)
     axes.stairs(plan["peak"], plan["edges"], color=color("ink"), linewidth=0.8, baseline=None)
-    _budget(axes, drawn["budget"])
-    axes.set(xlim=(0, drawn["last"]), ylim=(0, 1.13 * drawn["budget"]))
+    budget = plan.get("budget", drawn["budget"])
+    _budget(axes, budget)
+    axes.set(xlim=(0, drawn["last"]), ylim=(0, 1.13 * budget))
     label(axes, paper, "step", "KV tokens held")
     return figure
 
@@ -194,7 +195,7 @@ def packing(document: Document, place: int, paper: Paper) -> tuple[Figure, dict[
     from matplotlib.patches import Polygon
 
     drawn = document["pictures"]["packing"][place]
-    budget = document["pictures"]["memory"]["budget"]
+    budget = drawn.get("budget", document["pictures"]["memory"]["budget"])
     figure, grid = new(paper, rows=len(drawn["windows"]), height=0.95)
     tips: dict[int, str] = {}
     for axes, window in zip(grid[:, 0], drawn["windows"], strict=True):
@@ -236,7 +237,7 @@ def extra_memory(document: Document, paper: Paper) -> Figure:
     """Mean latency against the budget: what no schedule beats, and what an order reaches."""
     extra = document["extra_memory"]
     n = document["backlog"]["n"]
-    here = document["backlog"]["kv_tokens"]
+    here = extra["kv_tokens"]
     rows = extra["rows"]
     figure, grid = new(paper, height=1.1)
     axes = grid[0, 0]

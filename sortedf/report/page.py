@@ -71,6 +71,7 @@ def _pictures(document: Document) -> Iterator[tuple[str, Any]]:
             yield name, inlined(name, title, describe(document), drawings)
         for k, plan in enumerate(document["pictures"]["memory"]["plans"]):
             of = document["rows"][plan["row"]]["name"]
+            of += f", worker {plan['worker']}" if "worker" in plan else ""
             drawings = [(figures.memory(document, k, paper), None) for paper in figures.PAPERS]
             text = descriptions.memory(document, k)
             yield f"memory-{k}", inlined(f"memory-{k}", f"Memory held, {of}", text, drawings)

@@ -42,7 +42,7 @@ def find_proof(planned: Instance) -> Proof:
     bound = lower_bound(planned)
     if bound.prices is not None:
         return Proof(bound.value, bound.kind, bound.prices, bound.value)
-    prices, value = ascend(planned)
+    prices, value = ascend(planned.pooled)
     return Proof(bound.value, bound.kind, prices, value)
 
 
@@ -66,22 +66,25 @@ def proof_from(source: Source, instance: Instance, planned: Instance) -> Proof:
     if recorded["kv_tokens"] != instance.kv_tokens:
         budgets = f"{recorded['kv_tokens']} tokens, the plans {instance.kv_tokens}"
         raise _fault(source, f"the certificate is for {budgets}")
-    if "tree" in recorded and instance.in_blocks(block_size) != planned:
-        raise _fault(source, f"the tree is for blocks of {block_size}, the plans for others")
+    if recorded.get("workers", [instance.kv_tokens]) != instance.budgets.tolist():
+        raise _fault(source, "the certificate is for other workers than the plans")
+    if "prices" not in recorded and instance.in_blocks(block_size) != planned:
+        raise _fault(source, f"its proof is for blocks of {block_size}, the plans for others")
     of_these = {key: value for key, value in recorded.items() if key != "skipped"}
     bound = certified_bound(instance, of_these, source.name)
     digest = hashlib.sha256(source.data).hexdigest()
-    if "tree" in recorded:
-        prices, value = ascend(planned)
+    if "prices" not in recorded:
+        prices, value = ascend(planned.pooled)
         best = max(bound, value)
-        return Proof(best, "branching", prices, value, source.name, digest)
+        kind = "branching" if "tree" in recorded else "prices of each worker"
+        return Proof(best, kind, prices, value, source.name, digest)
     rows = np.array([[*row, 0][:4] for row in recorded["prices"]], object).reshape(-1, 4)
     try:
         first, last, numerator, slope = rows.T.astype(np.int64)
         prices = Prices(first, last, numerator, slope, recorded["denominator"])
     except (OverflowError, ValueError) as error:
         raise _fault(source, f"its prices cannot be drawn: {error}") from None
-    value = price_bound(planned, prices)
+    value = price_bound(planned.pooled, prices)
     return Proof(value, "prices", prices, value, source.name, digest)
 
 

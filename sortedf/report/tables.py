@@ -10,6 +10,8 @@ from rich.table import Table
 
 from sortedf.report.numbers import short_fraction
 
+SHOWN_WORKERS = 16
+
 WIDE, WIDE_WITH_BOUND = 125, 145
 """Columns that the whole comparison takes, without and with a lower bound."""
 
@@ -25,7 +27,7 @@ def comparison(rows: Sequence[Mapping[str, Any]], width: int = 160) -> Table:
     first = rows[0]
     table = Table(
         box=box.SIMPLE_HEAD,
-        title=f"{first['n']:,} requests, KV budget {first['kv_tokens']:,} tokens"
+        title=f"{first['n']:,} requests, {budget(first)}"
         + (f" in blocks of {first['block_size']}" if first["block_size"] > 1 else ""),
         caption="latencies in steps, from release to last token",
     )
@@ -83,7 +85,7 @@ def result(row: Mapping[str, Any]) -> Table:
         return ", " + " / ".join(f"{row[f'{name}_seconds']:,.3f}" for name in names) + " s"
 
     return facts(
-        f"{row['n']:,} requests, KV budget {row['kv_tokens']:,} tokens",
+        f"{row['n']:,} requests, {budget(row)}",
         [
             ("solver", f"{row['solver']} ({parameters})" if parameters else row["solver"]),
             *([("block size", f"{row['block_size']} tokens")] if row["block_size"] > 1 else []),
@@ -91,6 +93,7 @@ def result(row: Mapping[str, Any]) -> Table:
             ("mean latency", f"{row['mean_latency']:,.1f} steps" + seconds("mean_latency")),
             ("P50, P95, P99", " / ".join(f"{row[name]:,}" for name in shares) + seconds(*shares)),
             ("makespan", f"{row['makespan']:,} steps" + seconds("makespan")),
+            *_workers(row),
             *(_engine(row) if timed else []),
             ("lower bound", "none" if bound is None else f"{bound:,} ({row['bound_kind']})"),
             ("gap", "unknown" if row["gap"] is None else f"{row['gap']:.2%}"),
@@ -99,6 +102,32 @@ def result(row: Mapping[str, Any]) -> Table:
             ("planned in" if timed else "seconds", f"{row['seconds']:.3f}" + " s" * timed),
         ],
     )
+
+
+def budget(row: Mapping[str, Any]) -> str:
+    """Say what memory there is: one budget, or the workers and theirs."""
+    workers = row.get("workers")
+    if not workers:
+        return f"KV budget {row['kv_tokens']:,} tokens"
+    budgets = sorted({worker["kv_tokens"] for worker in workers})
+    each = f"{budgets[0]:,}" + (f" to {budgets[-1]:,}" if len(budgets) > 1 else "")
+    return f"{len(workers)} workers, KV budget {each} tokens each"
+
+
+def _workers(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Show what each worker has been given; of many the first ones."""
+    workers = row.get("workers", [])
+    shown = [
+        (
+            f"worker {worker['name']}",
+            f"{worker['n']:,} requests, up to step {worker['makespan']:,}, "
+            f"{worker['mean_kv_use']:.0%} of {worker['kv_tokens']:,}",
+        )
+        for worker in workers[:SHOWN_WORKERS]
+    ]
+    if more := len(workers) - len(shown):
+        shown.append(("more workers", f"{more:,}"))
+    return shown
 
 
 def _engine(row: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -127,10 +156,24 @@ def verified_plan(check: Mapping[str, Any]) -> Table:
             ("solver", check["solver"]),
             ("total latency", f"{check['total_latency']:,} steps"),
             ("makespan", f"{check['makespan']:,} steps"),
-            ("most KV held", f"{check['peak_kv_tokens']:,} of {check['kv_tokens']:,} tokens"),
+            *_most_held(check),
             ("verified", _yes(check["verified"])),
         ],
     )
+
+
+def _most_held(check: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Show the most that is held of each budget."""
+    if "workers" not in check:
+        text = f"{check['peak_kv_tokens']:,} of {check['kv_tokens']:,} tokens"
+        return [("most KV held", text)]
+    return [
+        (
+            f"most on worker {worker['name']}",
+            f"{worker['peak_kv_tokens']:,} of {worker['kv_tokens']:,} tokens",
+        )
+        for worker in check["workers"][:SHOWN_WORKERS]
+    ]
 
 
 def verified_certificate(check: Mapping[str, Any]) -> Table:
@@ -141,6 +184,7 @@ def verified_certificate(check: Mapping[str, Any]) -> Table:
             ("requests", f"{check['n']:,}"),
             *([("left out", f"{check['skipped']:,}")] if check["skipped"] else []),
             ("KV budget", f"{check['kv_tokens']:,} tokens"),
+            *([("workers", f"{len(check['workers']):,}")] if "workers" in check else []),
             *([("block size", f"{check['block_size']} tokens")] if check["block_size"] > 1 else []),
             ("total latency at least", f"{check['lower_bound']:,} steps"),
             ("exactly", short_fraction(check["lower_bound_exact"])),
@@ -159,7 +203,7 @@ def bounds(document: Mapping[str, Any], width: int = 160) -> Table:
     best = document["lower_bound"]
     table = Table(
         box=box.SIMPLE_HEAD,
-        title=f"{document['n']:,} requests, KV budget {document['kv_tokens']:,} tokens"
+        title=f"{document['n']:,} requests, {budget(document)}"
         + (f" in blocks of {document['block_size']}" if document["block_size"] > 1 else ""),
         caption="no plan has a total latency below its bound, steps",
     )

@@ -34,10 +34,12 @@ def _lines(document: Document) -> Iterator[str]:
     backlog, bound, extra = document["backlog"], document["bound"], document["extra_memory"]
     best = document["rows"][0]
     blocks = f" in blocks of {backlog['block_size']:,}" if backlog["block_size"] > 1 else ""
+    workers = backlog.get("workers")
+    memory = f"{len(workers)} workers with KV budgets of up to" if workers else "a KV budget of"
     yield "# Gap report"
     yield ""
     yield (
-        f"{backlog['n']:,} requests on a KV budget of {backlog['kv_tokens']:,} tokens{blocks}. "
+        f"{backlog['n']:,} requests on {memory} {backlog['kv_tokens']:,} tokens{blocks}. "
         f"The best plan, {_text(best['name'])}, has a mean latency of {best['mean_latency']:,.1f} "
         f"steps; no schedule has one below {shown(bound['mean'], 'down')}: the gap is "
         f"{shown(best['gap'], 'percent')}."

@@ -102,6 +102,7 @@ def _read_plan(path: str, watch: Watch) -> tuple[Plan, bytes]:
     with watch.status(f"reading {path}"):
         source = open_source(path)
         plan = read_plan(source)
+        plan.check_one_worker("run is for")
         check = check_plan(plan)
     if not check.ok:
         lines = [*check.mismatches, *map(str, check.report.violations)]

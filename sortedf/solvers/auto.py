@@ -31,8 +31,8 @@ def plan(
     if stop is None:
         return Planned(quick, {"lookahead": lookahead, "chosen": order})
     searchers = exact.SOLVERS if len(instance) <= LARGEST_FOR_EXACT else improve.SOLVERS
-    chosen = next((s for s in searchers if s.supports(instance)), improve.SOLVERS[0])
-    compile_kernels(chosen)
+    chosen = next((s for s in searchers if s.takes(instance)), improve.SOLVERS[0])
+    compile_kernels(chosen, min(len(instance.workers), 2))
     stop.share(0)  # starts the clock
     found = chosen.plan(instance, seed, stop=stop, report=report)
     best = min(found.schedule, quick, key=lambda schedule: schedule.total_latency(instance))

@@ -87,11 +87,15 @@ def check_plan(plan: Plan, backlog: Instance | None = None) -> PlanCheck:
         If the requests in the plan are not such as an instance may hold.
     """
     mismatches: list[str] = []
-    budget = plan.kv_tokens // plan.block_size * plan.block_size
+    budgets = [worker.kv_tokens // plan.block_size * plan.block_size for worker in plan.workers]
+    budget = max(budgets)
     if plan.total_latency is None:
         mismatches.append("no total latency is recorded")
-    if budget == 0:
-        mismatches.append(f"{plan.kv_tokens} tokens hold no block of {plan.block_size}")
+    mismatches += [
+        f"{worker.kv_tokens} tokens hold no block of {plan.block_size}"
+        for worker, whole in zip(plan.workers, budgets, strict=True)
+        if whole == 0
+    ]
     out = [index for index, _ in plan.skipped]
     if len(set(out)) < len(out) or {request.id for _, request in plan.skipped} & set(plan.ids):
         mismatches.append("a request is left out twice, or both planned and left out")
@@ -116,7 +120,7 @@ def check_plan(plan: Plan, backlog: Instance | None = None) -> PlanCheck:
         left_out = {index for index, _ in plan.skipped}
         kept = [i for i in range(len(backlog)) if i not in left_out]
         if not kept:
-            return PlanCheck(verify([], [], [], budget, []), (), ("the plan leaves all out",))
+            return PlanCheck(verify([], [], [], budgets, []), (), ("the plan leaves all out",))
         instance = backlog.select(kept) if left_out else backlog
         place = {index: k for k, index in enumerate(kept)}
         # An index that the backlog does not have stays one that the verifier does not know.
@@ -130,9 +134,10 @@ def check_plan(plan: Plan, backlog: Instance | None = None) -> PlanCheck:
         (instance.prompt_tokens + (plan.block_size - 1)).tolist(),
         instance.output_tokens.tolist(),
         instance.release.tolist(),
-        budget,
+        budgets,
         plan.starts,
         requests=requests,
+        workers=plan.on_worker,
         total_latency=plan.total_latency,
         ids=instance.ids,
     )

@@ -83,7 +83,7 @@ def solve(
     if oversized := oversized_requests(instance, block_size):
         raise InfeasibleError(oversized, planned.kv_tokens, block_size)
     entry.check_instance(planned)
-    compile_kernels(entry)
+    compile_kernels(entry, min(len(planned.workers), 2))
     begin = time.perf_counter()
     if entry.anytime:
         if stop is None and entry.limit_seconds is not None:
@@ -160,8 +160,9 @@ def verified_latency(instance: Instance, schedule: Schedule) -> int:
         instance.prompt_tokens.tolist(),
         instance.output_tokens.tolist(),
         instance.release.tolist(),
-        instance.kv_tokens,
+        instance.budgets.tolist(),
         schedule.starts.tolist(),
+        workers=schedule.workers.tolist(),
         total_latency=schedule.total_latency(instance),
         ids=instance.ids,
     )

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from sortedf.errors import OptionError, whole_number
 from sortedf.model import Instance, Schedule, StopReason
 from sortedf.model.result import BoundKind, Proof
+from sortedf.model.workers import identical_workers
 from sortedf.solvers.stop import MaxIterations
 
 
@@ -68,6 +69,8 @@ class Solver:
         Whether it can plan this instance at all, in reasonable time and memory.
     scope, instead
         In words, what it supports, and the solver to take for the rest.
+    several_workers
+        Whether it plans for several workers too.
     """
 
     name: str
@@ -82,6 +85,7 @@ class Solver:
     supports: Callable[[Instance], bool] = field(default=lambda instance: True)
     scope: str = "any backlog"
     instead: str = "auto"
+    several_workers: bool = True
 
     def check_options(self, options: Iterable[str]) -> None:
         """Refuse the first option that this solver does not take, as an :class:`OptionError`."""
@@ -98,8 +102,14 @@ class Solver:
         if seed and self.deterministic:
             raise OptionError(f"solver {self.name!r} draws nothing at random; it takes no seed")
 
+    def takes(self, instance: Instance) -> bool:
+        """Whether this solver plans such an instance: that size, so many workers."""
+        return (self.several_workers or len(instance.workers) == 1) and self.supports(instance)
+
     def check_instance(self, instance: Instance) -> None:
         """Refuse a backlog that this solver does not support, as an :class:`OptionError`."""
+        if not self.several_workers and len(instance.workers) > 1:
+            raise OptionError(f"{self.name} plans for one worker; for several, take {self.instead}")
         if not self.supports(instance):
             raise OptionError(
                 f"{self.name} takes {self.scope}; this backlog is larger, use {self.instead}"
@@ -112,9 +122,13 @@ class Solver:
 
 
 @cache
-def compile_kernels(solver: Solver) -> None:
-    """Have what the solver needs compiled, so that the seconds of a result are its own."""
+def compile_kernels(solver: Solver, workers: int = 1) -> None:
+    """Have what the solver needs compiled, so that the seconds of a result are its own.
+
+    ``workers`` is 1, or 2 for any more.
+    """
     instance = Instance(range(1, 25), [3 + 5 * i % 17 for i in range(24)], 60)
+    instance = instance.on_workers(identical_workers(workers, 60))
     if not solver.anytime:
         solver.plan(instance, 0)
         return

@@ -47,7 +47,8 @@ MAX_NODES = 1 << 26
 def sorted_f_order(instance: Instance, select: Selector) -> IntArray:
     """Rank the requests by phase 1 of Sorted-F, with the batches that ``select`` chooses.
 
-    Releases are not looked at: the order says who goes first among those that have come.
+    A batch has the memory of all workers together. Releases are not looked at: the order says who
+    goes first among those that have come.
 
     Returns
     -------
@@ -68,7 +69,7 @@ def sorted_f_order(instance: Instance, select: Selector) -> IntArray:
     prompt = instance.prompt_tokens[by_output]
     output = instance.output_tokens[by_output]
     # More memory than all requests together fill changes nothing, and keeps sums in int64.
-    budget = min(instance.kv_tokens, int(prompt.sum() + output.sum()))
+    budget = min(instance.pooled.kv_tokens, int(prompt.sum() + output.sum()))
     left = np.arange(len(instance))
     batches = []
     while len(left):

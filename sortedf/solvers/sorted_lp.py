@@ -48,7 +48,7 @@ def plan_sorted_lp(
 ) -> Planned:
     """List-schedule by the relaxation's starts."""
     _check(lookahead, alpha)
-    starts, bound = expected_starts(instance, best_in_order(instance))
+    starts, bound = expected_starts(instance.pooled, best_in_order(instance))
     return Planned(
         schedule_in_order(instance, order_by_starts(instance, starts, alpha), lookahead),
         {"lookahead": lookahead, "alpha": alpha},
@@ -75,7 +75,7 @@ def plan_lp_swap(
     reason = StopReason.FINISHED
     try:
         starts, bound = expected_starts(
-            instance, work.schedule, lambda: stop.share(0) >= RELAXATION_SHARE
+            instance.pooled, work.schedule, lambda: stop.share(0) >= RELAXATION_SHARE
         )
         work.proved(bound.value)
         _exchange(work, order_by_starts(instance, starts, alpha), lookahead)

@@ -19,13 +19,14 @@ Window = tuple[int, int | None]
 def naive_bound(requests: Sequence[tuple[int, int, int]], document: dict[str, Any]) -> Fraction:
     """Bound that a well-formed certificate proves for requests (s, o, a); for small numbers."""
     padding = document.get("block_size", 1) - 1
-    budget = document["kv_tokens"] - document["kv_tokens"] % (padding + 1)
+    budgets = [m - m % (padding + 1) for m in document.get("workers", [document["kv_tokens"]])]
+    budget = sum(budgets)
     left = [
         (s + padding, o, a)
         for i, (s, o, a) in enumerate(requests)
         if i not in document.get("skipped", [])
     ]
-    lists = document["price_lists"] if "tree" in document else [document["prices"]]
+    lists = document.get("price_lists", [document.get("prices")])
     tables = [by_step(pieces, document["denominator"]) for pieces in lists]
 
     def subtree(entries: Iterator[Any], windows: list[Window]) -> Fraction:
@@ -49,6 +50,22 @@ def naive_bound(requests: Sequence[tuple[int, int, int]], document: dict[str, An
             )
         return total
 
+    if "worker_lists" in document:
+        workers = list(zip(budgets, document["worker_lists"], strict=True))
+        total = sum((-m * sum(tables[k].values(), Fraction(0)) for m, k in workers), Fraction(0))
+        for s, o, a in left:
+            costs = [
+                p
+                - a
+                + o
+                + sum(tables[k].get(p + j, Fraction(0)) * (s + j) for j in range(1, o + 1))
+                for m, k in workers
+                if s + o <= m
+                for p in range(a, max(*tables[k], 0, a) + 1)
+            ]
+            # What fits on no worker cannot be done: nothing is claimed of it.
+            total += min(costs) if costs else -a
+        return total
     entries = iter(document.get("tree", [0]))
     return subtree(entries, [(a, None) for _, _, a in left])
 
@@ -97,12 +114,22 @@ def random_pieces(rng: random.Random, horizon: int, denominator: int) -> list[li
 
 
 def random_proof(rng: random.Random, instance: Instance, horizon: int) -> dict[str, Any]:
-    """Draw prices, or a tree of them."""
+    """Draw prices, or a list for each of several workers, or a tree of them."""
     denominator = rng.choice([1, 7, 20, 1000, 2**20, 2**70 + 1])
     if rng.random() < 0.4:
         return {
             "denominator": denominator,
             "prices": random_pieces(rng, horizon, denominator),
+        }
+    if rng.random() < 0.3:
+        count = rng.randint(1, 3)
+        others = [rng.randint(1, instance.kv_tokens) for _ in range(rng.randint(0, 3))]
+        workers = rng.sample([instance.kv_tokens, *others], len(others) + 1)
+        return {
+            "workers": workers,
+            "denominator": denominator,
+            "price_lists": [random_pieces(rng, horizon, denominator) for _ in range(count)],
+            "worker_lists": [rng.randrange(count) for _ in workers],
         }
     tree: list[Any] = []
     leaves = 0

@@ -52,6 +52,7 @@ def fixed_cases() -> Iterator[Case]:
     yield from cases_of_form(plain, tree, value)
     yield from cases_of_pieces(plain, tree)
     yield from cases_of_the_tree(tree)
+    yield from cases_of_workers()
     for i, (column, number) in enumerate(
         (c, x) for c in range(3) for x in (0, -1, True, 1.0, "2", None, BIG)
     ):
@@ -145,6 +146,67 @@ def cases_of_blocks() -> Iterator[Case]:
         else:
             text = "request '0' is left out, but it fits"
             yield by_hand(document, ("wrong backlog", text), columns=one, ids=None)
+
+
+def cases_of_workers() -> Iterator[Case]:
+    """Several workers: budgets, and the lists of prices that they have."""
+    lists = TREE["price_lists"]
+    for budgets in ([7], [7, 7], [3, 7], [7, 6, 5]):
+        yield by_twin(THREE, PRICES | {"workers": budgets})
+        for numbers in ([0, 1, 1], [1, 0, 0], [0, 0, 1], [1, 1, 1]):
+            rest = {"workers": budgets, "worker_lists": numbers[: len(budgets)]}
+            yield by_twin(THREE, {"denominator": 12, "price_lists": lists} | rest)
+    two = {"denominator": 12, "price_lists": lists, "workers": [7, 5], "worker_lists": [0, 1]}
+    sound = document_of(THREE, two)
+    value = Fraction(sound["bound"])
+    yield by_hand(sound, bound=value, sizes=(7, 3, 1))
+    # The larger budget is the one that a request is left out by.
+    whole = document_of(THREE, two | {"skipped": [1], "workers": [7, 4]}, Fraction(0))
+    yield by_hand(
+        whole, ("wrong backlog", "request 'b,\"' is left out, but it fits"), sizes=(7, 3, 1)
+    )
+    # One token over each budget in blocks of two: on no worker.
+    rows: Columns = ([5], [2], None)
+    for workers in ([7, 8], [8, 7], [6, 7]):
+        one = Instance([5], [2], max(workers), ids=["0"])
+        more = two | {"workers": workers, "block_size": 2}
+        document = document_of(one, more)
+        yield by_hand(document, columns=rows, ids=None, bound=Fraction(document["bound"]))
+    odd: Any
+    for odd in ("x", None, 7, {}):
+        text = f"workers is {show(odd)}, not a list"
+        faults = [("no certificate", text), ("no certificate", BUDGET_0)]
+        yield by_hand(sound | {"workers": odd}, *faults, LARGEST, LISTS_1)
+    for odd in (0, -1, True, 7.0, "7", None):
+        text = f"workers, budget 1 is {show(odd)}, not an integer of at least 1"
+        yield by_hand(sound | {"workers": [7, odd]}, ("no certificate", text))
+    yield by_hand(sound | {"workers": []}, ("no certificate", BUDGET_0), LARGEST, LISTS_1)
+    yield by_hand(sound | {"kv_tokens": 8}, ("no certificate", LARGEST[1].replace("7", "8")))
+    yield by_hand(sound | {"kv_tokens": 6}, ("no certificate", LARGEST[1].replace("7", "6")))
+    text = "the KV budget holds no block of 6 tokens"
+    yield by_hand(sound | {"block_size": 6}, ("wrong budget", text))
+    for odd in ([0], [0, 1, 1], [0, 2], [0, 3], [-1, 1], [0, True], [0, "1"], [0, None], []):
+        yield by_hand(sound | {"worker_lists": odd}, (LISTS_1[0], LISTS_1[1].replace("1 w", "2 w")))
+    yield by_hand(
+        sound | {"worker_lists": 7},
+        ("no certificate", "worker_lists is 7, not a list"),
+        (LISTS_1[0], LISTS_1[1].replace("1 w", "2 w")),
+    )
+    rest = {key: value for key, value in sound.items() if key != "price_lists"}
+    yield by_hand(rest, ("no certificate", "the key 'price_lists' is missing"))
+    both = ("no certificate", "a certificate has no key 'worker_lists'")
+    yield by_hand(sound | {"tree": [0]}, both)
+    text = f"the bound is recorded as 1/1, the prices prove {value}"
+    text += "" if value.denominator > 1 else "/1"
+    yield by_hand(sound | {"bound": "1/1"}, ("wrong bound", text), bound=value)
+
+
+BUDGET_0 = "workers, budget 0 is 0, not an integer of at least 1"
+LARGEST = ("no certificate", "kv_tokens is 7, not the largest budget of the workers")
+LISTS_1 = (
+    "no certificate",
+    "worker_lists are not the numbers from 0 of the 2 price lists, one for each of 1 workers",
+)
 
 
 def cases_of_form(plain: dict[str, Any], tree: dict[str, Any], value: Fraction) -> Iterator[Case]:

@@ -293,7 +293,7 @@ def test_ctrl_c_in_the_search_before_branching_ends_the_bound(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(bound_command, "_warm_up", lambda names: None)
-    monkeypatch.setattr(front, "compile_kernels", lambda solver: None)
+    monkeypatch.setattr(front, "compile_kernels", lambda solver, workers: None)
     monkeypatch.setattr(search, "lower_bounds", interrupt)
     code, out, err = run(
         capsys, "bound", backlog, "--kv-tokens", 12, "--method", "branching", "--time-limit", 5

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import naive_list_schedule
+from naive import naive_list_schedule, naive_on_workers
 
 import sortedf.kernels.profile
 from sortedf.kernels.list_schedule import list_schedule
@@ -23,8 +23,18 @@ Case = tuple[list[int], list[int], list[int], list[int], int, int]
 def run(case: Case) -> list[int]:
     prompt, output, release, order, kv_tokens, lookahead = case
     s, o, a, ranked = (np.array(values, np.int64) for values in (prompt, output, release, order))
-    starts: list[int] = list_schedule(s, o, a, ranked, kv_tokens, lookahead).tolist()
-    return starts
+    starts, _ = list_schedule(s, o, a, ranked, np.array([kv_tokens], np.int64), lookahead)
+    found: list[int] = starts.tolist()
+    return found
+
+
+def on_workers(
+    columns: tuple[list[int], ...], budgets: list[int], lookahead: int
+) -> tuple[list[int], list[int]]:
+    """Run the kernel on prompts, outputs, releases and order; starts and workers."""
+    s, o, a, ranked = (np.array(column, np.int64) for column in columns)
+    starts, workers = list_schedule(s, o, a, ranked, np.array(budgets, np.int64), lookahead)
+    return starts.tolist(), workers.tolist()
 
 
 def random_case(rng: random.Random) -> Case:
@@ -103,6 +113,34 @@ def test_small_blocks_agree_with_naive_twin(monkeypatch: pytest.MonkeyPatch) -> 
         order = rng.sample(range(n), n)
         case = prompt, output, release, order, rng.choice([120, 900, 3000]), rng.choice([1, 3])
         assert run(case) == naive_list_schedule(*case)
+
+
+def test_several_workers_agree_with_naive_twin() -> None:
+    """On up to five workers, alike or not, each request starts where and when the twin says."""
+    rng = random.Random(20)
+    for number in range(600):
+        prompt, output, release, order, most, lookahead = random_case(rng)
+        budgets = [most] + [rng.choice([most, rng.randint(1, most)]) for _ in range(4)]
+        budgets = rng.sample(budgets, 5)[: rng.randint(1, 5)]
+        if max(budgets) < most:
+            budgets[0] = most
+        found = on_workers((prompt, output, release, order), budgets, lookahead)
+        twin = naive_on_workers(prompt, output, release, order, budgets, lookahead)
+        assert found == twin, (number, budgets)
+
+
+def test_many_completions_ahead_on_three_workers() -> None:
+    """With several blocks of completions on each worker kernel and twin agree."""
+    rng = random.Random(8)
+    n = 9 * BLOCK
+    output = [rng.randint(1, 500) for _ in range(n)]
+    prompt = [rng.randint(1, 40) for _ in range(n)]
+    release = [rng.randint(0, 300) for _ in range(n)]
+    order = rng.sample(range(n), n)
+    budgets = [60_000, 30_000, 60_000]
+    found = on_workers((prompt, output, release, order), budgets, 2)
+    twin = naive_on_workers(prompt, output, release, order, budgets, 2)
+    assert found == twin
 
 
 def test_a_blocked_request_may_fit_between_two_completions() -> None:

@@ -64,10 +64,10 @@ def test_annealing_keeps_its_books(
     annealer = Annealer(instance, first, seed)
     for _ in range(3):
         annealer.run(temperature, 4.0)
-        now = annealer.solution.start.sum()
-        assert annealer.now == now
+        [solution] = annealer.solutions
+        assert annealer.now == [solution.start.sum()]
         starts = np.empty(len(instance), np.int64)
-        starts[annealer.solution.sequence] = annealer.solution.start
+        starts[solution.sequence] = solution.start
         assert accepted(instance, Schedule(starts))
     best = annealer.schedule()
     assert best.total_latency(instance) == annealer.best_total <= first.total_latency(instance)
@@ -81,9 +81,10 @@ def test_annealing_keeps_its_books_with_many_checkpoints() -> None:
     for temperature in (200.0, 20.0, 2.0):
         for _ in range(5):
             annealer.run(temperature, 15.0)
-            before = annealer.solution.start.copy()
+            [solution] = annealer.solutions
+            before = solution.start.copy()
             assert annealer._decode() == annealer.now
-            np.testing.assert_array_equal(annealer.solution.start, before)
+            np.testing.assert_array_equal(solution.start, before)
     assert annealer.schedule().total_latency(instance) == annealer.best_total
 
 

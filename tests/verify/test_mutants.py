@@ -54,6 +54,8 @@ def differs(module: ModuleType, case: Case) -> bool:
             case tuple():
                 totals = (report.total, report.ok)
                 rest = (report.total_latency, report.makespan, report.peak)
+                if max(report.peaks, default=0) != report.peak:
+                    return True
                 return (facts, *totals, *rest) != case.answer
             case _:
                 return True
@@ -136,6 +138,28 @@ def fixed_cases() -> Iterable[Case]:
         ["request 0, 1: 11 of 3 tokens at step 1; over up to step 3 (most 11)"],
         *([7, 2], [1, 3], None, 3, [0, 0]),
     )
+    # Several workers: each has its own budget; one that is unknown holds nothing.
+    for value in (0, 1, 2, 3, -1, BIG - 1, BIG, True, 1.0, None, "0"):
+        yield by_twin([2, 3], [3, 1], None, [9, 3], [0, 1], workers=[0, value], total_latency=5)
+        yield by_twin([0, 3], [3, 1], None, [9, 3], [0, 1], workers=[value, 1])
+        yield by_twin([2, 3], [3, 1], None, [9, 3], [value, 1], workers=[1, 2])
+        if value != BIG - 1:
+            yield by_twin([2, 3], [3, 1], None, [9, value], [0, 1], workers=[1, 0])
+    yield by_twin([1], [1], None, [], [0])
+    yield by_twin([2], [2], None, [4, 4], [-9])
+    yield by_twin([], [], None, [], [])
+    yield by_twin([2, 2], [2, 2], None, [4, 4], [5, 0], workers=[0, 1])
+    yield by_twin([2, 2], [2, 2], None, [4, 4], [-9, -9], workers=[0, 1])
+    yield by_hand(ValueError, [1, 1], [1, 1], None, [9, 9], [0, 0], workers=[0])
+    yield by_hand(
+        [
+            "request 1: its worker is 2, but the 2 count from 0",
+            "the KV budget of worker 0 is 0; must be an integer >= 1",
+            "request 0: 5 of 4 tokens of worker 1 at step 3; over up to step 3 (most 5)",
+        ],
+        *([2, 2], [3, 3], None, (0, 4), [0, 0]),
+        workers=[1, 2],
+    )
     for n, tail in ((10, ""), (11, " and 1 more"), (12, " and 2 more")):
         text = f"request 0, 1, 2, 3, 4, 5, 6, 7, 8, 9{tail}: {2 * n} of 9 tokens at step 1"
         yield by_hand(
@@ -156,10 +180,15 @@ def random_case(rng: random.Random) -> Case:
     for column, odd in ((starts, (-2, None, 4)), (requests, (-1, n, 0, "0"))):
         if rng.random() < 0.1:
             column[rng.randrange(n)] = rng.choice(odd)
-    arguments = (s, o, a, rng.randrange(1, 24), starts)
-    latency = inspect(*arguments, requests=requests)[1]
+    budgets: Any = rng.randrange(1, 24)
+    options: dict[str, Any] = {"requests": requests}
+    if rng.random() < 0.4:
+        budgets = [rng.randrange(1, 24) for _ in range(rng.randrange(1, 4))]
+        options["workers"] = [rng.randrange(len(budgets)) for _ in range(n)]
+    arguments = (s, o, a, budgets, starts)
+    latency = inspect(*arguments, **options)[1]
     recorded = rng.choice((None, latency, 40, True))
-    return by_twin(*arguments, requests=requests, total_latency=recorded)
+    return by_twin(*arguments, **options, total_latency=recorded)
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ def test_a_sound_schedule() -> None:
     """
     report = verify([2, 3], [3, 1], None, 8, [0, 1], total_latency=5)
     assert report.ok
-    assert report == Report((), total=0, total_latency=5, makespan=3, peak=8)
+    assert report == Report((), total=0, total_latency=5, makespan=3, peak=8, peaks=(8,))
 
 
 def test_budget_exceeded() -> None:
@@ -154,7 +154,7 @@ def test_an_objective_that_cannot_be_recomputed_is_wrong() -> None:
 
 def test_nothing_to_do() -> None:
     """The empty schedule of the empty instance is sound; its totals are 0."""
-    assert verify([], [], [], 1, [], total_latency=0) == Report((), 0, 0, 0, 0)
+    assert verify([], [], [], 1, [], total_latency=0) == Report((), 0, 0, 0, 0, (0,))
 
 
 def test_only_the_first_violations_in_full() -> None:
@@ -191,7 +191,7 @@ def test_many_requests() -> None:
     """A chain of 100,000 requests, each started as the one before completes, is one at a time."""
     n = 100_000
     report = verify([2] * n, [3] * n, None, 5, range(0, 3 * n, 3))
-    assert report == Report((), 0, 3 * n * (n + 1) // 2, 3 * n, 5)
+    assert report == Report((), 0, 3 * n * (n + 1) // 2, 3 * n, 5, (5,))
 
 
 def test_standard_library_only() -> None:

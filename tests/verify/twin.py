@@ -21,14 +21,22 @@ def inspect(
     starts: Sequence[Any],
     *,
     requests: Sequence[Any] | None = None,
+    workers: Sequence[Any] | None = None,
     total_latency: Any = None,
 ) -> tuple[list[Fact], int | None, int, int]:
-    """All violations in order, total latency, makespan and peak; for small numbers only."""
+    """All violations in order, total latency, makespan and peak; for small numbers only.
+
+    ``kv_tokens`` is a list where there are several workers.
+    """
+    budgets = kv_tokens if isinstance(kv_tokens, list) and kv_tokens else [kv_tokens]
+    places = workers if workers is not None else [0] * len(starts)
     n = len(prompt_tokens)
     triples = [
         (prompt_tokens[i], output_tokens[i], 0 if release is None else release[i]) for i in range(n)
     ]
-    entries = [(k if requests is None else requests[k], starts[k]) for k in range(len(starts))]
+    entries = [
+        (k if requests is None else requests[k], starts[k], places[k]) for k in range(len(starts))
+    ]
     facts: list[Fact] = []
 
     valid = []
@@ -39,8 +47,8 @@ def inspect(
             facts.append(("invalid request", None, (i,), None, None))
 
     mentioned: list[int] = []
-    runs: list[tuple[int, int, int, int, int]] = []  # request, s, o, release, start
-    for i, p in entries:
+    runs: list[tuple[int, int, int, int, int, Any]] = []  # request, s, o, release, start, worker
+    for i, p, w in entries:
         if not proper(i):
             facts.append(("not an integer", None, (), None, None))
             continue
@@ -52,36 +60,45 @@ def inspect(
         elif i in mentioned:
             facts.append(("repeated request", p, (i,), None, None))
         mentioned.append(i)
+        if proper(p) and not (proper(w) and w in range(len(budgets))):
+            used = w if proper(w) else None
+            facts.append(("unknown worker", None, (i,), used, len(budgets)))
         if proper(p) and i in valid:
-            runs.append((i, *triples[i], p))
+            runs.append((i, *triples[i], p, w if proper(w) else None))
     facts += [("missing request", None, (i,), None, None) for i in range(n) if i not in mentioned]
 
     objective = None
     if not facts:
-        objective = sum(p + o - a for _, _, o, a, p in runs)
+        objective = sum(p + o - a for _, _, o, a, p, _ in runs)
 
-    facts += [("start before release", p, (i,), p, a) for i, _, _, a, p in runs if p < a]
+    facts += [("start before release", p, (i,), p, a) for i, _, _, a, p, _ in runs if p < a]
 
-    ledger: dict[int, list[tuple[int, int]]] = {}  # step: (request, tokens) of all that hold any
-    for i, s, o, _, p in runs:
-        for k in range(1, o + 1):
-            ledger.setdefault(p + k, []).append((i, s + k))
-    totals = {step: sum(tokens for _, tokens in rows) for step, rows in ledger.items()}
-    if not proper(kv_tokens) or kv_tokens < 1:
-        facts.append(("invalid budget", None, (), None, None))
-    else:
-        over = {step for step, tokens in totals.items() if tokens > kv_tokens}
-        for step in sorted(over):
-            if step - 1 not in over:
-                holders = tuple(sorted(i for i, _ in ledger[step]))
-                facts.append(("budget exceeded", step, holders, totals[step], kv_tokens))
+    ends, peaks = [], []
+    for worker, budget in enumerate(budgets):
+        ledger: dict[
+            int, list[tuple[int, int]]
+        ] = {}  # step: (request, tokens) of all that hold any
+        for i, s, o, _, p, w in runs:
+            for k in range(1, o + 1) if w == worker else ():
+                ledger.setdefault(p + k, []).append((i, s + k))
+        totals = {step: sum(tokens for _, tokens in rows) for step, rows in ledger.items()}
+        if not proper(budget) or budget < 1:
+            facts.append(("invalid budget", None, (), None, None))
+        else:
+            over = {step for step, tokens in totals.items() if tokens > budget}
+            for step in sorted(over):
+                if step - 1 not in over:
+                    holders = tuple(sorted(i for i, _ in ledger[step]))
+                    facts.append(("budget exceeded", step, holders, totals[step], budget))
+        ends += [max(ledger)] if ledger else []
+        peaks += [max(totals.values(), default=0)]
 
     if total_latency is not None:
         is_int = isinstance(total_latency, int) and not isinstance(total_latency, bool)
         if not (is_int and objective is not None and total_latency == objective):
             recorded = total_latency if proper(total_latency) else None
             facts.append(("wrong objective", None, (), recorded, objective))
-    return facts, objective, max(ledger, default=0), max(totals.values(), default=0)
+    return facts, objective, max(ends, default=0), max(peaks, default=0)
 
 
 def proper(value: object) -> bool:

@@ -102,5 +102,6 @@ SOLVERS = (
         supports=supports,
         scope=f"up to {MOST_REQUESTS} requests, last release and outputs up to {MOST_STEPS} steps",
         instead="improve",
+        several_workers=False,
     ),
 )

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import cycle
 from math import ceil
 from typing import TypeVar
 
@@ -21,7 +22,8 @@ from sortedf.lp.bounds import Bound, best_of, best_proof, lower_bounds
 from sortedf.model import Instance, Schedule, StopReason
 from sortedf.model.result import BoundKind
 from sortedf.solvers.improve.annealing import Annealer
-from sortedf.solvers.improve.beams import Known, new_guide, random_settings
+from sortedf.solvers.improve.beams import random_settings
+from sortedf.solvers.improve.shares import Share, shares_of
 from sortedf.solvers.in_order import shortest_of_orders
 from sortedf.solvers.solver import Planned, Progress, Solver
 from sortedf.solvers.stop import Stop
@@ -36,7 +38,10 @@ MARGINS = (0.01, 0.02, 0.05)  # see `Guide.search`
 LARGEST_FOR_BEAMS = 30_000  # requests; beyond, a beam takes minutes
 LONGEST_FOR_BEAMS = 1 << 22  # steps, for which there are tables
 POLL_SECONDS = 0.1  # between two looks at the clock while beams run
-HOT, COLD = 1.5, 0.12  # temperatures, in units of the steps that a request takes: makespan / n
+HOT, COLD = (
+    1.5,
+    0.12,
+)  # temperatures, in units of the steps that a request takes: makespan / (n / R)
 REACH = 15.0  # mean distance of a move, in positions
 
 T = TypeVar("T")
@@ -110,47 +115,55 @@ class Search:
     def _beams(self, pool: ThreadPoolExecutor) -> StopReason | None:
         """Run beams with random settings, at first from step 0, then from anywhere.
 
+        Of several workers each in turn gets a round of beams on what it has been given.
+
         What a beam from the middle of the best schedule has gained or lost shortly after tends to
         be what it has at the end. So most are given up soon, and many can be tried.
         """
         instance = self.instance
-        if self.proof is None or self.proof.prices is None:
+        proof = self.proof
+        if proof is None:
+            return None
+        found = [proof.prices_of(worker) for worker in range(len(instance.workers))]
+        prices = [of_worker for of_worker in found if of_worker is not None]
+        if len(prices) < len(found):
             return None
         if instance.release.any() or len(instance) > LARGEST_FOR_BEAMS:
             return None
         if self.best.schedule.makespan(instance) > LONGEST_FOR_BEAMS:
             return None
-        guide = new_guide(instance, self.proof.prices, self.proof.value, self.best.schedule)
-        known: Known | None = None
-        while (share := self.stop.share(self.iterations)) < BEAMS_UNTIL:
-            if known is None or known.total > self.best.total:
-                losses = guide.losses(self.best.schedule)
-                known = Known(self.best.schedule, self.best.total, losses)
+        shares = cycle(shares_of(instance, prices, self.best.schedule))
+        while (used := self.stop.share(self.iterations)) < BEAMS_UNTIL:
+            share = next(shares)
             chosen = [
-                (random_settings(self.rng, len(instance)), *self._place(share))
+                (random_settings(self.rng, len(share.instance)), *self._place(share, used))
                 for _ in range(BEAMS)
             ]
             beams = [
-                pool.submit(guide.search, settings, known, begin, margin, self.cancelled)
+                pool.submit(
+                    share.guide.search, settings, share.known, begin, margin, self.cancelled
+                )
                 for settings, begin, margin in chosen
             ]
             while wait(beams, POLL_SECONDS).not_done:
                 late = self.stop.share(self.iterations) >= BEAMS_CUT
-                if late or self.stop(self.iterations, self.best.total, self.proof.value):
+                if late or self.stop(self.iterations, self.best.total, proof.value):
                     self.cancelled[0] = 1
-            for found in [beam.result() for beam in beams]:
-                if found is not None:
-                    self._keep(Found(found.total_latency(instance), found))
+            for shorter in [beam.result() for beam in beams]:
+                if shorter is not None and share.keep(shorter):
+                    whole = share.in_whole(self.best.schedule)
+                    self._keep(Found(whole.total_latency(instance), whole))
             if reason := self._stopped():
                 return reason
         return None
 
-    def _place(self, share: float) -> tuple[int, float]:
+    def _place(self, share: Share, used: float) -> tuple[int, float]:
         """Draw the step at which a beam begins, and its margin (see :meth:`Guide.search`)."""
-        if share < WHOLE_BEAMS_UNTIL:
+        if used < WHOLE_BEAMS_UNTIL:
             return 0, 1.0
-        started = int(len(self.instance) * self.rng.random() ** 2)
-        return int(np.sort(self.best.schedule.starts)[started]), float(self.rng.choice(MARGINS))
+        started = int(len(share.instance) * self.rng.random() ** 2)
+        begin = int(np.sort(share.known.schedule.starts)[started])
+        return begin, float(self.rng.choice(MARGINS))
 
     def _keep(self, found: Found) -> None:
         """Keep the shorter schedule."""
@@ -165,7 +178,8 @@ class Search:
             Annealer(self.instance, self.best.schedule, LANES * self.seed + lane)
             for lane in range(LANES)
         ]
-        unit = self.best.schedule.makespan(self.instance) / len(self.instance)
+        workers = len(self.instance.workers)
+        unit = self.best.schedule.makespan(self.instance) * workers / len(self.instance)
         begin = self.stop.share(self.iterations)
         while True:
             share = self.stop.share(self.iterations)
