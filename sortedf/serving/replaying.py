@@ -14,6 +14,7 @@ from sortedf.kernels.standing import (
     BASE,
     FLOOR,
     GAMMA,
+    PATIENCE,
     RECOMPUTES,
     RESTARTS,
     SWAPS,
@@ -61,6 +62,7 @@ class PolicyReplay(Replay):
         step_time: StepTimeModel,
         known: Knowledge,
     ) -> None:
+        policy = policy.settled(workload, known)
         side = policy.side
         engine = carried_out(settings, side)
         self.policy = policy
@@ -121,6 +123,7 @@ class PolicyReplay(Replay):
         if len(engine.standing):
             standing, floor = engine.standing, self.policy.floor(self.given)
             standing[:, BASE] = self._base
+            standing[:, PATIENCE] = self.policy.patience(self.given)
             standing[:, FLOOR] = standing[:, WORK] = floor
             standing[:, THRESHOLD] = self.policy.scoring.guard
             engine.dials[GAMMA] = self.policy.gamma

@@ -44,6 +44,7 @@ def in_steps(workload: Workload, policy: OnlinePolicy, known: Knowledge) -> Serv
     arrivals = workload.arrivals
     if (arrivals != np.floor(arrivals)).any() or (arrivals < 0).any():
         raise OptionError("arrivals are whole steps of 0 or more in the model in steps")
+    policy = policy.settled(workload, known)
     side = replace(policy.side, future=True, watermark=0.0, swap_seconds=0.0)
     policy = replace(policy, side=side)
     longer, settings = _as_engine(workload)
@@ -51,6 +52,7 @@ def in_steps(workload: Workload, policy: OnlinePolicy, known: Knowledge) -> Serv
     common: dict[str, Any] = {
         "workload": workload,
         "policy": policy.name,
+        "reason": policy.reason,
         "parameters": policy.parameters,
         "side": side,
         "settings": None,

@@ -85,9 +85,9 @@ def drawn(rng: random.Random) -> tuple[NaiveServing, PolicyReplay]:
             weight=weight,
             share=share,
             guard=guard,
-            patience=patience,
             quantum=quantum,
         ),
+        patience=lambda given: np.full(n, patience),
     )
     settings = EngineSettings(
         num_gpu_blocks=blocks + 1,
