@@ -1,4 +1,4 @@
-"""Policies whose scores never change: by arrival, output, volume, bounds, a plan of Sorted-F.
+"""Policies by arrival, or by size: output, volume, bounds on them, a plan of Sorted-F.
 
 Sources: MC-SF arXiv 2502.07115; SVF 2606.22327; Sorted-F 2508.06133; A_min 2508.14544.
 """
