@@ -12,7 +12,7 @@ once. The engine: the packaged coefficients of an 8B model, 2,048 tokens a step,
 Tables in Markdown: at each load every policy, what papers report beside it, how far `auto` is from
 the best, and how long a policy takes for the whole Azure trace. Variants of UniBoost's steps are
 run at 0.95. `--verdicts` leaves the tables out and holds each expectation against what was found.
-`--json` prints one document instead, with a 95 % interval (Student's t over the seeds) of every figure.
+`--json` prints one document instead: of every figure a 95 % interval (Student's t over the seeds).
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ import time
 from pathlib import Path
 
 import numpy as np
-from policy_entries import BUDGETS, REQUESTS, TRACE, Entry, ablation, entries, workloads
+from policy_claims import claims, fronts, targets
+from policy_entries import BUDGETS, LOAD, REQUESTS, TRACE, Entry, ablation, entries, workloads
 from policy_results import Results, Runs, table
-from policy_verdicts import LOAD, Findings, claims, fronts, targets
+from policy_verdicts import verdicts
 
 from sortedf.engine import EngineSettings, StepTimeModel, published
 from sortedf.errors import SortedfError
@@ -128,7 +129,7 @@ def main() -> None:
         print(targets(results, load))
     if LOAD in options.loads.split(","):
         print(fronts(results, LOAD))
-        print(Findings(results).all())
+        print(verdicts(results))
     print(slowest(results))
 
 

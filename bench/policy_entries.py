@@ -18,6 +18,8 @@ from sortedf.serving.workloads import LENGTHS, Workload, of_trace
 
 BUDGETS = {"azure": 60_000, "mix": 40_000, "reasoning": 60_000, "pareto": 60_000}
 REQUESTS = {"azure": 19_366, "mix": 8_000, "reasoning": 4_000, "pareto": 6_000}
+KINDS = ("azure", "mix", "reasoning")
+LOAD = "0.95"  # at which policies are judged
 TRACE = "azure_2023_conversation.csv"
 WATERMARKS = (1, 2, 3, 5, 8, 20)  # % of the blocks
 

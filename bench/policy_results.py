@@ -50,6 +50,18 @@ class Results:
         ]
         return min(some, key=lambda label: self.mean(kind, load, label, "mean_ttlt"))
 
+    def near_both(self, kind: str, load: str) -> list[str]:
+        """Those within 10 % of the best mean and of the P99 of first come's best watermark."""
+        best, first = self.best_mean(kind, load), self.best_first_come(kind, load)
+        mean = 1.1 * self.mean(kind, load, best, "mean_ttlt")
+        tail = 1.1 * self.mean(kind, load, first, "p99_ttlt")
+        return [
+            label
+            for label in self.labels(kind, load)
+            if self.mean(kind, load, label, "mean_ttlt") <= mean
+            and self.mean(kind, load, label, "p99_ttlt") <= tail
+        ]
+
     def front(self, kind: str, load: str) -> list[str]:
         """Those that no other beats in both mean and P99, by mean; lengths known or not."""
         labels = [label for label in self.labels(kind, load) if "free swap" not in label]
