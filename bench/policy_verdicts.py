@@ -224,8 +224,9 @@ def verdicts(results: Results) -> str:
             continue
         judged = [found[kind] for kind in found if kind in expected.kinds]
         so = all(expected.low <= value <= expected.high for value in judged)
+        verdict = _said(so) if judged else "not run"
         bounds = f"{expected.low:g} to {expected.high:g} on {', '.join(expected.kinds)}"
-        rows.append((expected.text, _said(so), bounds, _figures(found)))
+        rows.append((expected.text, verdict, bounds, _figures(found)))
     rows += _best_watermark(results)
     rows += _nobody_has_both(results)
     head = ("expected", "verdict", "ratio expected", "ratio found")
