@@ -11,7 +11,7 @@ from sortedf.engine.replay_input import most_in_a_step
 from sortedf.engine.settings import EngineSettings, Policy
 from sortedf.engine.step_time import StepTimeModel
 from sortedf.errors import InfeasibleError, InvalidRequestError, OptionError, SortedfError
-from sortedf.kernels.replay_ahead import LIVE_COLUMNS, first_token_ahead
+from sortedf.kernels.replay_ahead import LIVE_COLUMNS, first_come, first_token_ahead
 from sortedf.model import Request
 
 
@@ -63,7 +63,7 @@ class EngineState:
         self._live = np.zeros((len(ahead) + len(behind), LIVE_COLUMNS), np.int64)
         self._live[: len(ahead)] = ahead
         self._live[len(ahead) :, :-1] = behind
-        self._rules = settings.rules()._replace(caching=False)
+        self._rules = first_come(settings.rules())
         self._seconds = step_time.seconds
         self._check()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from sortedf.kernels.jit import jit
+from sortedf.kernels.jit import jit, lean_jit
 from sortedf.kernels.replay_events import run_events
 from sortedf.kernels.replay_group import new_group
 from sortedf.kernels.replay_state import (
@@ -24,6 +26,7 @@ from sortedf.kernels.replay_state import (
     Rules,
     new_engine,
 )
+from sortedf.kernels.standing import RANKED, RECOMPUTES, Scoring
 from sortedf.kernels.step_terms import TERMS
 
 # Columns of a live request, in tokens.
@@ -34,9 +37,64 @@ LIVE_COMPUTED = 3
 LIVE_COLUMNS = 4
 
 
+class FirstCome(NamedTuple):
+    """What first come, first served needs of :class:`Rules`; a few numbers are handed over fast."""
+
+    blocks: int
+    block_size: int
+    token_budget: int
+    seats: int
+    chunk_cap: int
+    cap_alone: bool
+    cap_shared: bool
+    chunked: bool
+    watermark: int
+    gate: bool
+    longest: int
+    skip_after_victim: bool
+    asynchronous: bool
+
+
+def first_come(rules: Rules) -> FirstCome:
+    """Give the rules of an engine that serves first come, first served, without prefix caching."""
+    return FirstCome(*(getattr(rules, name) for name in FirstCome._fields))
+
+
+@lean_jit
+def _whole(few: FirstCome) -> Rules:
+    """Give all rules; what is a constant here leaves the kernels that are compiled into this."""
+    return Rules(
+        few.blocks,
+        few.block_size,
+        few.token_budget,
+        few.seats,
+        few.chunk_cap,
+        few.cap_alone,
+        few.cap_shared,
+        few.chunked,
+        few.watermark,
+        few.gate,
+        False,  # by_priority
+        False,  # planned
+        1,  # lookahead
+        few.longest,
+        few.skip_after_victim,
+        few.asynchronous,
+        False,  # caching
+        False,  # fresh_first
+        True,  # doubles
+        RECOMPUTES,
+        0.0,  # swap_seconds
+        False,  # displaces
+        0.0,  # hysteresis
+        False,  # least_first
+        Scoring(RANKED, 0.0, np.inf, 0, 1, 0, 1, 1.0, 0.0, np.inf),
+    )
+
+
 @jit
 def first_token_ahead(
-    rules: Rules,
+    few: FirstCome,
     seconds: FloatArray,
     live: IntArray,
     n_running: int,
@@ -48,8 +106,8 @@ def first_token_ahead(
 
     Parameters
     ----------
-    rules
-        First come, first served; no prefix caching.
+    few
+        Of an engine without prefix caching.
     live
         Shape (n, LIVE_COLUMNS): those that run, in the order of admission, then those that wait, in
         that of the queue, as the next schedule() call will find them.
@@ -65,6 +123,7 @@ def first_token_ahead(
     preemptions
         Until then.
     """
+    rules = _whole(few)
     n = len(live) + 1
     target, size = n - 1, rules.block_size
     prompts, outputs = np.empty(n, np.int64), np.empty(n, np.int64)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from sortedf.kernels.jit import jit, lean_jit
+from sortedf.kernels.replay_admission import admit, chunk_cap
+from sortedf.kernels.replay_eviction import preempt
 from sortedf.kernels.replay_group import (
     MEMBERS,
     Group,
@@ -23,7 +25,7 @@ from sortedf.kernels.replay_group import (
     steps_until,
     steps_with_blocks,
 )
-from sortedf.kernels.replay_rules import admit, advance, chunk_cap, preempt, schedule
+from sortedf.kernels.replay_rules import advance, schedule
 from sortedf.kernels.replay_state import (
     ABORT,
     ABORTED,

@@ -6,16 +6,27 @@ kv_cache_manager.py; docs/engine.md has the rules in words and what holds them a
 
 from __future__ import annotations
 
-from sortedf.kernels.jit import lean_jit, rare_jit
-from sortedf.kernels.replay_pool import find_hits, give_back, mark, take_blocks, take_hits
+from sortedf.kernels.jit import (
+    lean_jit,
+)
+from sortedf.kernels.replay_admission import (
+    admit,
+    chunk_cap,
+    known_tokens,
+)
+from sortedf.kernels.replay_eviction import (
+    drop_taken_back,
+    next_victim,
+    preempt,
+)
+from sortedf.kernels.replay_pool import (
+    mark,
+    take_blocks,
+)
 from sortedf.kernels.replay_room import (
     correct_course,
-    has_room,
     keeps_room,
-    reserve,
-    unreserve,
 )
-from sortedf.kernels.replay_scores import leaves, let_wait, may_go, note_restart, worst_of_running
 from sortedf.kernels.replay_state import (
     CHUNK,
     COMPUTED,
@@ -27,30 +38,19 @@ from sortedf.kernels.replay_state import (
     GOAL,
     HELD,
     LAST,
-    LOST,
     MARKED,
-    MOVED,
-    NONE,
-    PASSED,
-    PREEMPTIONS,
     PROMPT,
     RUNNING,
     SAMPLED,
     SCHEDULED,
-    SENIORITY,
     SHIFT,
     TOKENS,
     VICTIMS,
     WAITING,
     Engine,
     FloatArray,
-    IntArray,
     Rules,
-    dequeue,
-    enqueue,
-    head,
 )
-from sortedf.kernels.standing import RANKED, RESTARTS, SCORE, SWAPS
 from sortedf.kernels.step_terms import (
     CHUNK_SQUARED,
     CONTEXT,
@@ -87,21 +87,11 @@ def schedule(rules: Rules, engine: Engine, call: int) -> None:
     cap = chunk_cap(rules, counts[RUNNING] + counts[WAITING])
     budget = _continue_running(rules, engine, call, cap)
     if counts[VICTIMS] > displaced:
-        _drop_taken_back(engine)
+        drop_taken_back(engine)
         counts[CONTINUED] = counts[SCHEDULED]
     else:
         counts[CONTINUED] = counts[SCHEDULED]
         admit(rules, engine, call, cap, budget)
-
-
-@lean_jit
-def chunk_cap(rules: Rules, present: int) -> int:
-    """Most tokens that one request may have in this step."""
-    if rules.chunk_cap == 0 or (present <= 1 and not rules.cap_alone):
-        return rules.token_budget
-    if rules.cap_shared:
-        return max(rules.chunk_cap, rules.token_budget // max(present, 1))
-    return rules.chunk_cap
 
 
 @lean_jit
@@ -128,7 +118,7 @@ def _continue_running(rules: Rules, engine: Engine, call: int, cap: int) -> int:
             more = (end + size - 1) // size - requests[request, HELD]
             preempted = False
             while more > counts[FREE] and not preempted:
-                where = _victim(rules, engine)
+                where = next_victim(rules, engine)
                 victim = running[where]
                 back = requests[victim, CHUNK]
                 if where < place and (back > 0 or not rules.skip_after_victim):
@@ -144,7 +134,7 @@ def _continue_running(rules: Rules, engine: Engine, call: int, cap: int) -> int:
                 take_blocks(engine, request, requests[request, HELD], more)
             requests[request, HELD] += more
         if rules.caching:
-            known = min(end, _known(rules, requests, request, call))
+            known = min(end, known_tokens(rules, requests, request, call))
             if known >= (requests[request, MARKED] + 1) * size:
                 mark(engine, request, known // size)
         requests[request, CHUNK] = tokens
@@ -160,221 +150,6 @@ def _continue_running(rules: Rules, engine: Engine, call: int, cap: int) -> int:
         place += 1
     counts[SCHEDULED] = placed
     return budget
-
-
-@lean_jit
-def _known(rules: Rules, requests: IntArray, request: int, call: int) -> int:
-    """Tokens whose values are known: blocks of them can be found before they are computed."""
-    if rules.asynchronous and requests[request, SAMPLED] == call - 1:
-        return requests[request, GOAL] - 1  # the last token is still being sampled
-    return requests[request, GOAL]
-
-
-@lean_jit
-def _victim(rules: Rules, engine: Engine) -> int:
-    """Place in running of the request that is preempted next."""
-    last = engine.counts[RUNNING] - 1
-    if not rules.by_priority:
-        return last
-    if rules.scoring.kind != RANKED:
-        return worst_of_running(rules, engine, False)
-    requests, running = engine.requests, engine.lists[RUNNING]
-    worst = 0
-    for place in range(1, last + 1):
-        if requests[running[place], SENIORITY] > requests[running[worst], SENIORITY]:
-            worst = place
-    return worst
-
-
-@rare_jit
-def displace(rules: Rules, engine: Engine, call: int) -> None:
-    """Preempt running requests of worse score for the head of the queue, if that makes room for it.
-
-    One head a step, and only where tokens are left over for it. Nobody is preempted in vain: those
-    who may be make room together, and they go one by one, the worst first, until there is enough.
-    O(running) each.
-    """
-    requests, counts, running = engine.requests, engine.counts, engine.lists[RUNNING]
-    request = head(engine)
-    if request == NONE or counts[RUNNING] == 0:
-        return
-    cap = chunk_cap(rules, counts[RUNNING] + counts[WAITING])
-    limit = engine.standing[request, SCORE] + rules.hysteresis
-    budget = rules.token_budget
-    for place in range(counts[RUNNING]):
-        other = running[place]
-        budget -= min(requests[other, GOAL] - requests[other, COMPUTED], cap)
-    if budget <= 0:
-        return
-    enough = False
-    while first_chunk(rules, engine, request, call, cap, budget) == 0:
-        if not enough and not _could_make_room(rules, engine, request, limit, min(cap, budget)):
-            return
-        enough = True
-        where = worst_of_running(rules, engine, True)
-        other = running[where]
-        if not _may_be_displaced(rules, engine, other, limit):
-            return
-        budget += min(requests[other, GOAL] - requests[other, COMPUTED], cap)
-        preempt(rules, engine, call, where)
-
-
-@lean_jit
-def _could_make_room(rules: Rules, engine: Engine, request: int, limit: float, tokens: int) -> bool:
-    """Whether a waiting request fits if all running ones above a score go that may. O(running)."""
-    requests, counts, running = engine.requests, engine.counts, engine.lists[RUNNING]
-    size = rules.block_size
-    goal = requests[request, GOAL]
-    stay = counts[RUNNING]
-    blocks = counts[FREE]
-    foreseen = (max(engine.room[request, FORESEEN], goal) + size - 1) // size
-    for place in range(counts[RUNNING]):
-        other = running[place]
-        if _may_be_displaced(rules, engine, other, limit):
-            stay -= 1
-            blocks += requests[other, HELD]
-        else:
-            last = max(engine.room[other, FORESEEN], requests[other, GOAL])
-            foreseen += (last + size - 1) // size
-    slots = goal if rules.gate else min(goal, requests[request, COMPUTED] + tokens)
-    needed = (slots + size - 1) // size + (rules.watermark if stay > 0 else 0)
-    if rules.planned and foreseen > rules.blocks:
-        return False
-    return stay < counts[RUNNING] and needed <= blocks
-
-
-@lean_jit
-def _may_be_displaced(rules: Rules, engine: Engine, request: int, limit: float) -> bool:
-    if engine.standing[request, SCORE] <= limit or leaves(engine, request):
-        return False
-    return may_go(rules, engine, request)
-
-
-@rare_jit
-def preempt(rules: Rules, engine: Engine, call: int, where: int) -> None:
-    """Take a running request's blocks and let it wait; what it has computed is lost."""
-    requests, counts, running = engine.requests, engine.counts, engine.lists[RUNNING]
-    victim = running[where]
-    for place in range(where, counts[RUNNING] - 1):
-        running[place] = running[place + 1]
-    counts[RUNNING] -= 1
-    if rules.caching and rules.asynchronous and requests[victim, SAMPLED] < call - 1:
-        mark(engine, victim, requests[victim, COMPUTED] // rules.block_size)
-    release(rules, engine, victim)
-    if rules.keeps == SWAPS:
-        counts[MOVED] += requests[victim, COMPUTED]
-    else:
-        if requests[victim, COMPUTED] < requests[victim, LAST]:
-            requests[victim, LOST] += requests[victim, COMPUTED]
-        requests[victim, COMPUTED] = 0
-    if rules.keeps == RESTARTS:
-        note_restart(rules, engine, victim)
-    if rules.scoring.kind != RANKED:
-        let_wait(rules, engine, victim)
-    requests[victim, PREEMPTIONS] += 1
-    engine.lists[VICTIMS, counts[VICTIMS]] = victim
-    counts[VICTIMS] += 1
-    enqueue(engine, victim)
-
-
-@lean_jit
-def release(rules: Rules, engine: Engine, request: int) -> None:
-    """Give back the blocks of a request, and the room that was kept for it."""
-    if rules.planned:
-        unreserve(rules, engine, request)
-    if rules.caching:
-        engine.counts[FREE] += give_back(rules, engine, request)
-    else:
-        engine.counts[FREE] += engine.requests[request, HELD]
-    engine.requests[request, HELD] = 0
-
-
-@lean_jit
-def _drop_taken_back(engine: Engine) -> None:
-    """Drop from SCHEDULED the victims that had been scheduled in this step before."""
-    scheduled = engine.lists[SCHEDULED]
-    kept = 0
-    for place in range(engine.counts[SCHEDULED]):
-        request = scheduled[place]
-        if engine.requests[request, CHUNK] > 0:
-            scheduled[kept] = request
-            kept += 1
-    engine.counts[SCHEDULED] = kept
-
-
-@lean_jit
-def first_chunk(
-    rules: Rules, engine: Engine, request: int, call: int, cap: int, budget: int
-) -> int:
-    """Tokens that a waiting request gets if it is admitted now; 0 if it does not fit."""
-    requests, counts, size = engine.requests, engine.counts, rules.block_size
-    if counts[RUNNING] >= rules.seats:
-        return 0
-    goal = requests[request, GOAL]
-    hits, revived = 0, 0
-    if rules.caching:
-        hits, revived = find_hits(rules, engine, request, goal)
-    # Of a swapped one what is computed stays so, but its blocks are to be taken anew.
-    done = requests[request, COMPUTED] + hits * size
-    tokens = min(goal - done, cap)
-    if tokens > budget and not rules.chunked:
-        return 0
-    tokens = min(tokens, budget)
-    room = counts[FREE] - revived
-    if counts[RUNNING] > 0:
-        room -= rules.watermark
-    slots = goal if rules.gate else done + tokens
-    if (slots + size - 1) // size - hits > room:
-        return 0
-    if rules.planned and not has_room(rules, engine, request, call, done + tokens):
-        return 0
-    return tokens
-
-
-@lean_jit
-def admit(rules: Rules, engine: Engine, call: int, cap: int, budget: int) -> None:
-    """Admit from the head of the waiting queue until as many as the lookahead do not fit."""
-    requests, lists, counts = engine.requests, engine.lists, engine.counts
-    size = rules.block_size
-    passed = 0
-    while budget > 0 and counts[RUNNING] < rules.seats:
-        request = head(engine)
-        if request == NONE:
-            break
-        tokens = first_chunk(rules, engine, request, call, cap, budget)
-        if tokens == 0:
-            if passed + 1 == rules.lookahead:
-                break
-            dequeue(engine, request)
-            lists[PASSED, passed] = request
-            passed += 1
-            continue
-        dequeue(engine, request)
-        hits, revived = 0, 0
-        if rules.caching:
-            hits, revived = find_hits(rules, engine, request, requests[request, GOAL])
-            if requests[request, PREEMPTIONS] > 0:
-                requests[request, LOST] -= hits * size
-        counts[MOVED] += requests[request, COMPUTED]
-        requests[request, COMPUTED] += hits * size
-        end = requests[request, COMPUTED] + tokens
-        more = (end + size - 1) // size - hits
-        requests[request, HELD] = hits + more
-        requests[request, CHUNK] = tokens
-        counts[FREE] -= more + revived
-        if rules.caching:
-            take_hits(engine, request, hits)
-            take_blocks(engine, request, hits, more)
-            mark(engine, request, min(end, _known(rules, requests, request, call)) // size)
-        lists[RUNNING, counts[RUNNING]] = request
-        counts[RUNNING] += 1
-        lists[SCHEDULED, counts[SCHEDULED]] = request
-        counts[SCHEDULED] += 1
-        budget -= tokens
-        if rules.planned:
-            reserve(rules, engine, request)
-    for place in range(passed):
-        enqueue(engine, lists[PASSED, place])
 
 
 @lean_jit

@@ -36,17 +36,18 @@ from sortedf.kernels.standing import (
     BOOST,
     BOUND,
     CHANGES,
+    DUE,
     ENDED,
     FIXED,
     FLOOR,
     GAMMA,
     NOW,
+    PATIENCE,
     PROMOTED,
     PROMOTION,
     QUOTA,
     REMAINING,
     SCORE,
-    SINCE,
     THRESHOLD,
     WORK,
     boosted,
@@ -132,8 +133,9 @@ def worst_of_running(rules: Rules, engine: Engine, staying: bool) -> int:
 @rare_jit
 def let_wait(rules: Rules, engine: Engine, request: int) -> None:
     """Note that a request, not yet enqueued, waits from now on, and with what score."""
-    engine.standing[request, SINCE] = engine.dials[NOW]
-    engine.standing[request, SCORE] = score(rules, engine, request)
+    standing = engine.standing
+    standing[request, DUE] = engine.dials[NOW] + standing[request, PATIENCE]
+    standing[request, SCORE] = score(rules, engine, request)
 
 
 @rare_jit
@@ -164,15 +166,15 @@ def note_latencies(rules: Rules, engine: Engine, end: float) -> bool:
 
 @rare_jit
 def promote(rules: Rules, engine: Engine) -> None:
-    """Promote those who have waited for longer than the patience. O(log n) each."""
+    """Promote those who have waited for longer than their patience. O(log n) each."""
     lists, counts, standing = engine.lists, engine.counts, engine.standing
     ranks = engine.requests[:, RANK]
     while counts[PATIENT] > 0:
         request = lists[PATIENT, 0]
-        if engine.dials[NOW] - standing[request, SINCE] <= rules.scoring.patience:
+        if engine.dials[NOW] <= standing[request, DUE]:
             break
-        waits, scores = standing[:, SINCE], standing[:, SCORE]
-        take(lists[PATIENT], lists[PATIENT_PLACE], counts[PATIENT], waits, ranks, request)
+        dues, scores = standing[:, DUE], standing[:, SCORE]
+        take(lists[PATIENT], lists[PATIENT_PLACE], counts[PATIENT], dues, ranks, request)
         counts[PATIENT] -= 1
         if engine.requests[request, GONE] == 1:
             continue

@@ -15,11 +15,11 @@ from sortedf.kernels.int_heap import pop, push
 from sortedf.kernels.jit import jit, lean_jit, rare_jit
 from sortedf.kernels.standing import (
     DIALS,
+    DUE,
     PROMOTED,
     RANKED,
     RECOMPUTES,
     SCORE,
-    SINCE,
     STANDINGS,
     Scoring,
     put,
@@ -80,7 +80,7 @@ BY_ARRIVAL = 7
 BY_ABORT = 8
 PASSED = 9  # waiting requests that did not fit in this step, set aside
 PLACE = 10  # by score: where each request is in HEAP; NONE where it is not
-PATIENT = 11  # by score: the waiting requests that are not promoted, the longest wait first
+PATIENT = 11  # by score: the waiting requests that are not promoted, the earliest due first
 PATIENT_PLACE = 12
 LISTS = 13
 
@@ -244,8 +244,8 @@ def _enqueue_by_score(engine: Engine, request: int) -> None:
     ranks = engine.requests[:, RANK]
     put(lists[HEAP], lists[PLACE], counts[HEAP], standing[:, SCORE], ranks, request)
     if standing[request, PROMOTED] == 0:
-        waits = standing[:, SINCE]
-        put(lists[PATIENT], lists[PATIENT_PLACE], counts[PATIENT], waits, ranks, request)
+        dues = standing[:, DUE]
+        put(lists[PATIENT], lists[PATIENT_PLACE], counts[PATIENT], dues, ranks, request)
         counts[PATIENT] += 1
 
 
@@ -285,8 +285,8 @@ def _drop_by_score(engine: Engine, request: int) -> None:
     ranks = engine.requests[:, RANK]
     take(lists[HEAP], lists[PLACE], counts[HEAP], standing[:, SCORE], ranks, request)
     if lists[PATIENT_PLACE, request] != NONE:
-        waits = standing[:, SINCE]
-        take(lists[PATIENT], lists[PATIENT_PLACE], counts[PATIENT], waits, ranks, request)
+        dues = standing[:, DUE]
+        take(lists[PATIENT], lists[PATIENT_PLACE], counts[PATIENT], dues, ranks, request)
         counts[PATIENT] -= 1
 
 

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from sortedf.kernels.jit import jit, lean_jit
+from sortedf.kernels.replay_eviction import displace, release
 from sortedf.kernels.replay_pool import mark
-from sortedf.kernels.replay_rules import advance, displace, release, schedule
+from sortedf.kernels.replay_rules import advance, schedule
 from sortedf.kernels.replay_scores import attain, let_wait, note_latencies, promote, settle
 from sortedf.kernels.replay_state import (
     ABORT,

@@ -37,10 +37,11 @@ FLOOR = 3  # least work that counts, in seconds
 WORK = 4  # that the score is of
 THRESHOLD = 5  # output tokens at which WORK is next brought up to date; 0 for always
 CHANGES = 6  # how often it was
-SINCE = 7  # seconds since when it waits
+DUE = 7  # seconds at which it is promoted if it still waits
 PROMOTED = 8  # 1 while it goes before all who are not
 QUOTA = 9  # output tokens at which the promotion ends
-STANDINGS = 10
+PATIENCE = 10  # seconds of waiting after which it is promoted; inf for never
+STANDINGS = 11
 
 # Engine.dials.
 NOW = 0  # seconds of this call
@@ -62,8 +63,7 @@ class Scoring(NamedTuple):
     weight: float = 0.0  # REMAINING: output tokens that a known token not in cache counts for
     share: float = np.inf  # REMAINING: of the base, from which on nobody evicts it
     guard: int = 0  # BOOST: first threshold of output tokens, the next ones double; 0 for none
-    patience: float = np.inf  # seconds of waiting after which a request is promoted
-    quantum: int = 1  # output tokens for which it is
+    quantum: int = 1  # output tokens for which a request stays promoted
     window: int = 0  # BOOST: completed requests whose tail gives gamma; 0 for a fixed one
     every: int = 1  # after how many completions it is looked at
     smoothing: float = 1.0  # weight of what is found against what was, in logarithms

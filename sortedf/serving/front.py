@@ -59,6 +59,7 @@ def simulate(
     if options and not isinstance(policy, str):
         raise OptionError("options are for a policy by its name")
     known = exact(workload.instance) if known is None else known
+    chosen = chosen.settled(workload, known)
     if engine == "steps":
         if settings is not None or step_time is not None:
             raise OptionError("the model in steps has no engine settings and no step time")
@@ -72,6 +73,7 @@ def simulate(
     return Served(
         workload=workload,
         policy=chosen.name,
+        reason=chosen.reason,
         parameters=chosen.parameters,
         side=chosen.side,
         settings=prepared.settings,

@@ -21,6 +21,7 @@ from sortedf.serving.workloads import Workload
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -71,13 +72,33 @@ class Given:
         """Seconds that each prompt takes alone on the engine, shape (n,)."""
         return prefill_seconds(self.workload.instance, self.settings, self.step_time)
 
+    @property
+    def seconds(self) -> FloatArray:
+        """Predicted seconds of both resources, cache and compute, shape (n,)."""
+        return self.volume_seconds + self.prefill_seconds
+
 
 Key: TypeAlias = Callable[[Given], FloatArray]
+
+
+def arrival(given: Given) -> FloatArray:
+    """Seconds at which each request came."""
+    return np.asarray(given.workload.arrivals)
+
+
+def predicted(given: Given) -> FloatArray:
+    """Predicted outputs, tokens."""
+    return given.known.outputs
 
 
 def no_floor(given: Given) -> FloatArray:
     """Let all work count."""
     return np.zeros(len(given.workload))
+
+
+def never(given: Given) -> FloatArray:
+    """Promote nobody, however long it waits."""
+    return np.full(len(given.workload), np.inf)
 
 
 def predicted_tokens(given: Given) -> IntArray:
@@ -121,6 +142,9 @@ class OnlinePolicy:
         Of the boost, to begin with; 1 / seconds.
     floor
         Seconds of work that each request counts with at least, shape (n,).
+    patience
+        Seconds of waiting after which each request goes before all that are not so promoted, shape
+        (n,); inf for never.
     knows
         What it makes of what is known: a policy on one bit looks at no more.
     foresees
@@ -130,6 +154,10 @@ class OnlinePolicy:
         token more.
     replanning
         For the receding horizon.
+    choose
+        Of ``auto``: gives the policy to go by, with the reason, from what is known.
+    reason
+        Why ``auto`` chose it.
     """
 
     name: str
@@ -139,12 +167,19 @@ class OnlinePolicy:
     scoring: Scoring = field(default_factory=Scoring)
     gamma: float = 0.0
     floor: Key = no_floor
+    patience: Key = never
     knows: Callable[[Workload, Knowledge], Knowledge] = lambda workload, known: known
     foresees: Callable[[Given], IntArray] = predicted_tokens
     doubles: bool = True
     replanning: Replanning | None = None
+    choose: Callable[[Workload, Knowledge], OnlinePolicy] | None = None
+    reason: str = ""
 
     @property
     def is_static(self) -> bool:
         """Whether scores never change."""
         return self.scoring.kind == RANKED and self.replanning is None
+
+    def settled(self, workload: Workload, known: Knowledge) -> OnlinePolicy:
+        """Give the policy that ``auto`` chooses; any other is itself."""
+        return self if self.choose is None else self.choose(workload, known)

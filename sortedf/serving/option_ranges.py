@@ -25,6 +25,7 @@ _NUMBERS = {
     "weight": (0.0, 1e9),
     "patience": (0.0, inf),
     "share": (0.0, inf),
+    "exempt": (0.0, 1.0),
     "smoothing": (0.0, 1.0),
     "least_gamma": (1e-9, 1e9),
     "most_gamma": (1e-9, 1e9),

@@ -34,7 +34,7 @@ def read_policies(text: str, options: Mapping[str, Any] | None = None) -> list[N
     Parameters
     ----------
     text
-        ``NAME[:OPTION=VALUE]...,...``, or ``all``.
+        ``NAME[:OPTION=VALUE]...,...``, or ``all``; with options, all that take them.
     options
         Of the engine's side, for all of them. What a policy's own text says goes before it.
 
@@ -43,7 +43,10 @@ def read_policies(text: str, options: Mapping[str, Any] | None = None) -> list[N
     OptionError
         For a name, an option or a value that there is not, or a policy named twice.
     """
-    texts = [*POLICIES] if text.strip() == "all" else [part.strip() for part in text.split(",")]
+    texts = [part.strip() for part in text.split(",")]
+    if texts == ["all"]:
+        # Who chooses the engine's side itself has none to be told.
+        texts = [name for name in POLICIES if not options or policy(name).choose is None]
     if not all(texts):
         raise OptionError(f"a policy is missing in {text!r}; there are {', '.join(POLICIES)}")
     found = [_read_one(part, dict(options or {})) for part in texts]

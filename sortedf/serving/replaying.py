@@ -15,6 +15,7 @@ from sortedf.kernels.standing import (
     BASE,
     FLOOR,
     GAMMA,
+    PATIENCE,
     RECOMPUTES,
     RESTARTS,
     SWAPS,
@@ -62,6 +63,7 @@ class PolicyReplay(Replay):
         step_time: StepTimeModel,
         known: Knowledge,
     ) -> None:
+        policy = policy.settled(workload, known)
         side = policy.side
         engine = carried_out(settings, side)
         self.policy = policy
@@ -120,6 +122,7 @@ class PolicyReplay(Replay):
         if len(engine.standing):
             standing, floor = engine.standing, self.policy.floor(self.given)
             standing[:, BASE] = self._base
+            standing[:, PATIENCE] = self.policy.patience(self.given)
             standing[:, FLOOR] = standing[:, WORK] = floor
             standing[:, THRESHOLD] = self.policy.scoring.guard
             engine.dials[GAMMA] = self.policy.gamma

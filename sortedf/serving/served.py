@@ -36,6 +36,8 @@ class Served:
         Tokens of each whose KV was there and was computed again.
     steps
         Of the engine, in which anything ran.
+    reason
+        Why ``auto`` chose the policy.
     """
 
     workload: Workload
@@ -51,6 +53,7 @@ class Served:
     preemptions: IntArray
     recomputed: IntArray
     steps: int
+    reason: str = ""
 
     @property
     def ttft(self) -> FloatArray:
@@ -66,4 +69,5 @@ class Served:
         """Say in a line what was simulated."""
         values = ", ".join(f"{name} {value}" for name, value in self.parameters.items())
         policy = f"{self.policy} ({values})" if values else self.policy
-        return f"{policy}; lengths known: {self.known}; {self.side}"
+        chosen = f" (auto: {self.reason})" if self.reason else ""
+        return f"{policy}{chosen}; lengths known: {self.known}; {self.side}"

@@ -15,7 +15,7 @@ Moment = tuple[list[tuple[int, int, int]], list[int]]
 
 @dataclass(eq=False)
 class Job:
-    """A request. ``base``, ``floor`` and ``predicted`` are what the policy is given."""
+    """A request. What the policy is given: ``base``, ``floor``, ``predicted``, ``patience``."""
 
     index: int
     prompt: int
@@ -24,6 +24,7 @@ class Job:
     base: float
     floor: float
     predicted: int
+    patience: float = math.inf
     sampled: int = 0
     computed: int = 0
     blocks: int = 0
@@ -71,7 +72,6 @@ class NaiveServing:
     share: float = math.inf
     gamma: float = 0.0
     guard: int = 0
-    patience: float = math.inf
     quantum: int = 1
     displaces: bool = False
     hysteresis: float = 0.0
@@ -111,7 +111,7 @@ class NaiveServing:
             self.call += 1
             self.moved = 0
             for job in self.waiting:
-                if not job.promoted and now - job.since > self.patience:
+                if not job.promoted and now > job.since + job.patience:
                     job.promoted, job.quota = True, job.generated + self.quantum
             displaced = self.displace(now) if self.displaces else []
             chunks, evicted = self.go_on(now)

@@ -14,9 +14,12 @@ import sortedf
 from sortedf.engine import EngineSettings
 from sortedf.engine.replaying import replay
 from sortedf.errors import SortedfError
-from sortedf.kernels.standing import ATTAINED, CHANGES, FIXED, Scoring
+from sortedf.kernels.replay_state import GOAL, PROMPT
+from sortedf.kernels.replay_steps import new_log, new_progress, run_steps
+from sortedf.kernels.standing import ATTAINED, CHANGES, FIXED, SCORE, Scoring
 from sortedf.orders.one_bit import Proxies
 from sortedf.serving.front import simulate
+from sortedf.serving.gamma import boosted_arrivals
 from sortedf.serving.knowledge import exact, interval, noisy, one_bit
 from sortedf.serving.online_policy import OnlinePolicy
 from sortedf.serving.policies import POLICIES, policy
@@ -68,11 +71,12 @@ def test_small_gamma_is_least_attained_service(displaces: bool) -> None:
 
 
 @pytest.mark.parametrize("displaces", [False, True])
-def test_great_gamma_is_first_come(displaces: bool) -> None:
+@pytest.mark.parametrize("gamma", [1e9, np.inf])
+def test_great_gamma_is_first_come(displaces: bool, gamma: float) -> None:
     """Gamma to infinity: the arrival decides, who came last is the tail of running."""
     preempting = 0
     for seed in SEEDS:
-        great = policy("uniboost-space", gamma=1e9, hysteresis=0.0, displaces=displaces)
+        great = policy("uniboost-space", gamma=gamma, hysteresis=0.0, displaces=displaces)
         found, first_come = serve(seed, great), serve(seed, policy("fcfs"))
         assert found is not None
         assert first_come is not None
@@ -88,6 +92,50 @@ def test_equal_arrivals_are_least_work_first(gamma: float) -> None:
     for seed in SEEDS:
         boost = serve(seed, policy("uniboost-dist", gamma=gamma), span=0.0)
         assert_same(boost, serve(seed, policy("las", displaces=False), span=0.0))
+
+
+@given(
+    st.floats(1e-6, 2.0),
+    st.lists(st.integers(1, 5000), min_size=2, max_size=9, unique=True),
+    st.floats(0, 1e3),
+)
+def test_equal_arrivals_are_in_the_order_of_work(
+    gamma: float, work: list[int], arrival: float
+) -> None:
+    """For every gamma, of requests that came at once, the one of less work has the lesser score."""
+    seconds = np.sort(work) / 1000.0
+    scores = boosted_arrivals(np.full(len(seconds), arrival), seconds, gamma)
+    assert (np.diff(scores) > 0).all()
+
+
+@pytest.mark.parametrize("guard", [1, 4, 16])
+def test_memguard_scores_stand_still(guard: int) -> None:
+    """Seen from outside, after every step: a score changes so often at most, at thresholds only."""
+    moved = 0
+    for seed in SEEDS:
+        workload, engine = small(seed)
+        chosen = policy("uniboost-guard", guard=guard)
+        prepared = PolicyReplay(workload, chosen, engine, MODEL, exact(workload.instance))
+        whole = prepared.run(MODEL, log=True).log
+        assert whole is not None
+        state, progress = prepared._engine(), new_progress(len(workload), workload.arrivals[0])
+        changes = np.zeros(len(workload), np.int64)
+        before, sampled = state.standing.copy(), state.requests.copy()
+        for end in whole.end:
+            run_steps(prepared._rules, state, MODEL.seconds, new_log(0, 0, 0), progress, end)
+            after = state.standing[:, SCORE]
+            # A score is 0 until its request comes.
+            changed = np.flatnonzero((after != before[:, SCORE]) & (before[:, SCORE] != 0))
+            reached = state.requests[changed, GOAL] - state.requests[changed, PROMPT]
+            previous = sampled[changed, GOAL] - sampled[changed, PROMPT]
+            assert (np.log2(reached / guard) % 1 == 0).all()
+            assert (reached > previous).all()
+            changes[changed] += 1
+            before, sampled = state.standing.copy(), state.requests.copy()
+        ratio = np.maximum(workload.instance.output_tokens / guard, 0.5)
+        assert (changes <= 1 + np.log2(ratio)).all()
+        moved += int(changes.sum())
+    assert moved > 100
 
 
 @pytest.mark.parametrize("guard", [1, 4, 16])

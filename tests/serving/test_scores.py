@@ -54,7 +54,8 @@ def drawn(rng: random.Random) -> tuple[NaiveServing, PolicyReplay]:
     kind = rng.choice(list(KINDS))
     guard = rng.choice([0, 1, 2, 4]) if kind == "boost" else 0
     weight, share = rng.choice([0.0, 0.5]), rng.choice([np.inf, 0.8, 0.3])
-    patience, quantum = rng.choice([np.inf, 300.0, 2000.0]), rng.randint(1, 5)
+    patience = [rng.choice([np.inf, 300.0, 2000.0]) for _ in range(n)]
+    quantum = rng.randint(1, 5)
     gamma = rng.choice([0.0, 1e-3, 0.1, np.inf])
     base = [float(rng.choice([o, rng.randint(1, 30)])) for o in outputs]
     if kind == "boost":
@@ -85,9 +86,9 @@ def drawn(rng: random.Random) -> tuple[NaiveServing, PolicyReplay]:
             weight=weight,
             share=share,
             guard=guard,
-            patience=patience,
             quantum=quantum,
         ),
+        patience=lambda given: np.array(patience),
     )
     settings = EngineSettings(
         num_gpu_blocks=blocks + 1,
@@ -103,7 +104,16 @@ def drawn(rng: random.Random) -> tuple[NaiveServing, PolicyReplay]:
         [
             Job(i, *row)
             for i, row in enumerate(
-                zip(prompts, outputs, map(float, arrivals), base, floor, predicted, strict=True)
+                zip(
+                    prompts,
+                    outputs,
+                    map(float, arrivals),
+                    base,
+                    floor,
+                    predicted,
+                    patience,
+                    strict=True,
+                )
             )
         ],
         cost,
@@ -117,7 +127,6 @@ def drawn(rng: random.Random) -> tuple[NaiveServing, PolicyReplay]:
         share=share,
         gamma=gamma,
         guard=guard,
-        patience=patience,
         quantum=quantum,
         displaces=side.displaces,
         hysteresis=side.hysteresis,
