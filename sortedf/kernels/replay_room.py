@@ -46,7 +46,7 @@ def has_room(rules: Rules, engine: Engine, request: int, call: int, end: int) ->
     """
     room, running, size = engine.room, engine.lists[RUNNING], rules.block_size
     goal = engine.requests[request, GOAL]
-    _foresee(rules, engine, request)
+    foresee(rules, engine, request)
     delay = _most_delay(rules, engine, goal - end) if end < goal else 0
     _set_course(rules, engine, request, call, delay)
     last = room[request, UNTIL]
@@ -97,7 +97,7 @@ def correct_course(rules: Rules, engine: Engine, request: int, call: int) -> Non
     It has when its prompt took several calls, and when it outlives its prediction. O(running).
     """
     unreserve(rules, engine, request)
-    _foresee(rules, engine, request)
+    foresee(rules, engine, request)
     _set_course(rules, engine, request, call, 0)
     reserve(rules, engine, request)
 
@@ -118,7 +118,7 @@ def keeps_room(rules: Rules, engine: Engine, request: int, call: int) -> bool:
 
 
 @lean_jit
-def _foresee(rules: Rules, engine: Engine, request: int) -> None:
+def foresee(rules: Rules, engine: Engine, request: int) -> None:
     """Let a request that outlives its prediction be taken to generate as much again as it has.
 
     Or one token more, or up to its next threshold.

@@ -10,6 +10,7 @@ from sortedf.kernels.jit import lean_jit, rare_jit
 from sortedf.kernels.replay_pool import find_hits, give_back, mark, take_blocks, take_hits
 from sortedf.kernels.replay_room import (
     correct_course,
+    foresee,
     has_room,
     keeps_room,
     reserve,
@@ -199,6 +200,7 @@ def displace(rules: Rules, engine: Engine, call: int) -> None:
     if request == NONE or counts[RUNNING] == 0:
         return
     cap = chunk_cap(rules, counts[RUNNING] + counts[WAITING])
+    foresee(rules, engine, request)  # a waiting one may have come to its threshold since
     limit = engine.standing[request, SCORE] + rules.hysteresis
     budget = rules.token_budget
     for place in range(counts[RUNNING]):
@@ -333,13 +335,16 @@ def first_chunk(
 
 @lean_jit
 def admit(rules: Rules, engine: Engine, call: int, cap: int, budget: int) -> None:
-    """Admit from the head of the waiting queue until as many as the lookahead do not fit."""
+    """Admit from the head of the waiting queue until as many as the lookahead do not fit.
+
+    Or until the next one was preempted by this call: then it would have been in vain.
+    """
     requests, lists, counts = engine.requests, engine.lists, engine.counts
     size = rules.block_size
     passed = 0
     while budget > 0 and counts[RUNNING] < rules.seats:
         request = head(engine)
-        if request == NONE:
+        if request == NONE or _was_preempted(engine, request):
             break
         tokens = first_chunk(rules, engine, request, call, cap, budget)
         if tokens == 0:
@@ -375,6 +380,15 @@ def admit(rules: Rules, engine: Engine, call: int, cap: int, budget: int) -> Non
             reserve(rules, engine, request)
     for place in range(passed):
         enqueue(engine, lists[PASSED, place])
+
+
+@lean_jit
+def _was_preempted(engine: Engine, request: int) -> bool:
+    """Whether a waiting request was preempted by this call."""
+    for place in range(engine.counts[VICTIMS]):
+        if engine.lists[VICTIMS, place] == request:
+            return True
+    return False
 
 
 @lean_jit

@@ -117,7 +117,7 @@ class NaiveServing:
             chunks, evicted = self.go_on(now)
             rows = [(job.index, tokens, 0) for job, tokens in chunks.items()]
             if not evicted:
-                rows += self.admit(chunks)
+                rows += self.admit(chunks, displaced)
             begin = max(now, end)
             if rows or displaced or evicted:
                 self.moments.append((rows, [job.index for job in displaced + evicted]))
@@ -203,6 +203,7 @@ class NaiveServing:
         if not self.waiting or not self.running:
             return []
         head = min(self.waiting, key=self.score)
+        self.reckon(head)
         limit = self.score(head)[0] + self.hysteresis
 
         def left(running: list[Job]) -> int:
@@ -264,12 +265,12 @@ class NaiveServing:
             budget -= tokens
         return chunks, evicted
 
-    def admit(self, chunks: dict[Job, int]) -> list[tuple[int, int, int]]:
+    def admit(self, chunks: dict[Job, int], displaced: list[Job]) -> list[tuple[int, int, int]]:
         rows = []
         budget = self.budget - sum(chunks.values())
         while self.waiting:
             job = min(self.waiting, key=self.score)
-            if not self.fits(job, budget, self.running, self.free):
+            if job in displaced or not self.fits(job, budget, self.running, self.free):
                 break
             self.waiting.remove(job)
             self.running.append(job)
