@@ -385,7 +385,7 @@ def admit(rules: Rules, engine: Engine, call: int, cap: int, budget: int) -> Non
 @lean_jit
 def _was_preempted(engine: Engine, request: int) -> bool:
     """Whether a waiting request was preempted by this call."""
-    for place in range(engine.counts[VICTIMS]):
+    for place in range(engine.counts[VICTIMS]):  # noqa: SIM110 (any() makes a generator)
         if engine.lists[VICTIMS, place] == request:
             return True
     return False

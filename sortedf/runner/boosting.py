@@ -4,8 +4,8 @@ Before vLLM chooses the requests of a step, the head of the queue may evict runn
 stand at a threshold and are of worse score by more than the hysteresis; then those that come to a
 threshold without room for the next stretch are evicted, and nobody is admitted in that step.
 Whoever is evicted is computed again, as vLLM preempts, and not admitted in the same step:
-admissions end where it is next. The rules are those of the policies ``uniboost`` and ``uniboost-guard`` of
-:mod:`sortedf.serving`.
+admissions end where it is next. The rules are those of the policies ``uniboost`` and
+``uniboost-guard`` of :mod:`sortedf.serving`.
 """
 
 from __future__ import annotations
