@@ -168,7 +168,7 @@ class PlannedScheduler(Recording, Scheduler):  # type: ignore[misc]
             return budget
         if self._adaptive:
             cap = max(cap, self.scheduler_config.max_num_batched_tokens // present)
-        return cap
+        return min(cap, budget)
 
     def _handle_blocked_waiting_request(self, request: Any) -> bool:
         """Whether vLLM may try to admit the first of those that wait; if not it is passed over."""
