@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sortedf.runner.boost import Boost
 from sortedf.runner.limits import Course, Limits
-from sortedf.runner.room import FIRST, FORESEEN, LAST, PROMPT, UNTIL, USED, Room
+from sortedf.runner.room import FIRST, FORESEEN, LAST, PROMPT, SEAT, UNTIL, USED, Room
 
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -35,8 +35,6 @@ class BoostRoom(Room):
     ----------
     boost
         Gives the standings; each request that is held must have one.
-    place
-        Where a request stands among those that run: in that order thresholds are looked at.
     let_go
         Evicts a request whose next stretch finds no room.
     blocks
@@ -48,13 +46,11 @@ class BoostRoom(Room):
         limits: Limits,
         boost: Boost,
         *,
-        place: Callable[[Any], int],
         let_go: Callable[[Any], None],
         blocks: Callable[[], int],
     ) -> None:
         super().__init__(limits)
         self._boost = boost
-        self._place = place
         self._let_go = let_go
         self._blocks = blocks
         self._marks = np.zeros((_MARKS, 64))
@@ -162,7 +158,7 @@ class BoostRoom(Room):
 
     def _correct(self, strays: list[tuple[Any, int, int]], call: int) -> None:
         if len(strays) > 1:
-            strays.sort(key=lambda stray: self._place(stray[0]))
+            strays.sort(key=lambda stray: self._table[SEAT, self._slots[stray[0]]])
         for request, goal, sampled_at in strays:
             outlives = goal > self._table[FORESEEN, self._slots[request]]
             self._reckon(request, goal, sampled_at)

@@ -54,7 +54,6 @@ class Boosting:
         return BoostRoom(
             limits,
             self._boost,
-            place=lambda request: self.running.index(request),
             let_go=self._let_go,
             blocks=self._blocks,
         )

@@ -30,7 +30,8 @@ FORESEEN = 4
 SHIFT = 5
 UNTIL = 6
 USED = 7  # blocks that all will need at its last call
-ROWS = 8
+SEAT = 8  # the order in which they were admitted
+ROWS = 9
 
 _NEVER = 1 << 62
 
@@ -49,6 +50,7 @@ class Room:
         """Requests that hold blocks, in the order in which :meth:`begin` wants them."""
         self._longest = limits.longest
         self._slots: dict[Hashable, int] = {}
+        self._seats = 0  # that were given out
         self._table = np.zeros((ROWS, 64), np.int64)
         self._due = 0  # first call in which somebody may have left its course
         self._ends: dict[int, int] = {}  # how many have their last token sampled by a call
@@ -82,6 +84,11 @@ class Room:
         goal = np.minimum(np.maximum(before + 1, table[FIRST]), table[LAST])
         wanted = goal - before
         tokens = np.minimum(wanted, cap)
+        if tokens.sum() > self.limits.token_budget:  # who came last waits for the rest
+            by_seat = np.argsort(table[SEAT])
+            up_to = np.cumsum(tokens[by_seat])
+            over = np.maximum(up_to - self.limits.token_budget, 0)
+            tokens[by_seat] -= np.minimum(tokens[by_seat], over)
         table[LEFT] = wanted - tokens
         # Who ends keeps its blocks for one more call, on the course of the call that sampled last.
         sampled_at = call - (wanted == 0)
@@ -169,6 +176,8 @@ class Room:
         self.held.append(request)
         self._slots[request] = slot
         self._table[: LEFT + 1, slot] = prompt, last, known, left
+        self._seats += 1
+        self._table[SEAT, slot] = self._seats
         self._set_course(slot, course)
         if left > 0:
             self.disturb()

@@ -237,6 +237,8 @@ class NaiveServing:
 
     def go_on(self, now: float) -> tuple[dict[Job, int], list[Job]]:
         budget, chunks, evicted = self.budget, dict[Job, int](), list[Job]()
+        if self.future and self.guard:
+            evicted = self.let_go(now)
         for job in list(self.running):
             if budget == 0:
                 break
@@ -244,13 +246,6 @@ class NaiveServing:
             if job in evicted or tokens == 0:
                 continue
             end = job.computed + tokens
-            if self.future and self.guard and end > job.foreseen:
-                self.reckon(job)
-                last = max(other.until for other in self.running)
-                if not self.within(self.running, range(self.call + 1, last + 1)):
-                    self.preempt(job, now)
-                    evicted.append(job)
-                    continue
             while math.ceil(end / self.size) - job.blocks > self.free:
                 victim = self.victim()
                 budget += chunks.pop(victim, 0)
@@ -264,6 +259,18 @@ class NaiveServing:
             chunks[job] = tokens
             budget -= tokens
         return chunks, evicted
+
+    def let_go(self, now: float) -> list[Job]:
+        evicted = []
+        for job in list(self.running):
+            if job.over or job.known <= job.foreseen:
+                continue
+            self.reckon(job)
+            last = max(other.until for other in self.running)
+            if not self.within(self.running, range(self.call + 1, last + 1)):
+                self.preempt(job, now)
+                evicted.append(job)
+        return evicted
 
     def admit(self, chunks: dict[Job, int], displaced: list[Job]) -> list[tuple[int, int, int]]:
         rows = []
