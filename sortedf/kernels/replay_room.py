@@ -106,13 +106,15 @@ def correct_course(rules: Rules, engine: Engine, request: int, call: int) -> Non
 def keeps_room(rules: Rules, engine: Engine, request: int, call: int) -> bool:
     """Reckon a running request anew; whether there is room for all that are then foreseen.
 
+    In this call too, for which no blocks have been taken yet.
+
     O(running).
     """
     correct_course(rules, engine, request, call)
     room, running = engine.room, engine.lists[RUNNING]
     for place in range(engine.counts[RUNNING]):
         other = running[place]
-        if room[other, UNTIL] > call and room[other, USED] > rules.blocks:
+        if room[other, UNTIL] >= call and room[other, USED] > rules.blocks:
             return False
     return True
 

@@ -166,9 +166,9 @@ class BoostRoom(Room):
                 self._let_go(request)
 
     def _suffices(self, call: int) -> bool:
-        """Whether there is room for all that is foreseen of those held."""
+        """Whether there is room for all that is foreseen of those held, from this call on."""
         table = self._view()
-        used = table[USED][table[UNTIL] > call]
+        used = table[USED][table[UNTIL] >= call]
         return bool(used.max(initial=0) <= self._blocks())
 
     def _is_open(self, generated: IntArray, threshold: Any) -> BoolArray:

@@ -1,4 +1,4 @@
-"""Random workloads for the online policies, and what the replay of sortedf.serving makes of them."""
+"""Random workloads for the online policies, and what their replay makes of them."""
 
 from __future__ import annotations
 

@@ -267,7 +267,7 @@ class NaiveServing:
                 continue
             self.reckon(job)
             last = max(other.until for other in self.running)
-            if not self.within(self.running, range(self.call + 1, last + 1)):
+            if not self.within(self.running, range(self.call, last + 1)):
                 self.preempt(job, now)
                 evicted.append(job)
         return evicted

@@ -10,10 +10,11 @@ A workload is a JSON object a line: ``settings`` (names as in sortedf.engine.Eng
 sums are exact). Under the policy ``planned`` the classes are those of sortedf.runner on top of
 vLLM's, ``predicted`` holds the predicted outputs, and the priorities are places in the plan. Or,
 instead of these, ``extra_args`` holds what each request brings, and ``section`` the scheduler's own
-settings, with which those classes read this clock. The answer, a line each: ``calls``, one for each schedule() call in which anything
-was scheduled or preempted, ``[[[request, tokens, kind], ...], [victims]]`` with kind 0 continued, 1
-new, 2 resumed, and ``first`` and ``done``, seconds or null. Or ``{"endless": true}``, when no token
-was sampled for longer than it takes to compute all of them twice.
+settings, with which those classes read this clock. The answer, a line each: ``calls``, one for
+each schedule() call in which anything was scheduled or preempted, ``[[[request, tokens, kind],
+...], [victims]]`` with kind 0 continued, 1 new, 2 resumed, and ``first`` and ``done``, seconds or
+null. Or ``{"endless": true}``, when no token was sampled for longer than it takes to compute all of
+them twice.
 
 The loop around the scheduler is that of vllm/v1/engine/core.py: ``step`` and
 ``step_with_batch_queue``.
