@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 
-import numpy as np
-
 from sortedf.engine.step_time import FloatArray, published
 from sortedf.kernels.step_terms import DECODE_TOKENS, PREFILL_TOKENS, STEPS
 
@@ -38,7 +36,8 @@ class LearntSeconds:
     def __init__(self) -> None:
         self.seconds: FloatArray = published()[PRIOR].seconds
         self._pending: deque[float] = deque()
-        self._sums = np.zeros(5)  # weights, tokens, seconds, tokens squared, tokens x seconds
+        # Weights, tokens, seconds, tokens squared, tokens x seconds.
+        self._sums = (0.0, 0.0, 0.0, 0.0, 0.0)
         self._seen = 0
         self._last_end = 0.0
 
@@ -53,19 +52,26 @@ class LearntSeconds:
             return
         taken = now - max(self._pending.popleft(), self._last_end)
         self._last_end = now
-        row = np.array([1.0, tokens, taken, tokens * tokens, tokens * taken])
-        self._sums = FORGETS * self._sums + row
+        one, n, y, nn, ny = self._sums
+        self._sums = (
+            FORGETS * one + 1.0,
+            FORGETS * n + tokens,
+            FORGETS * y + taken,
+            FORGETS * nn + tokens * tokens,
+            FORGETS * ny + tokens * taken,
+        )
         self._seen += 1
+        if self._seen == FIRST:
+            self.seconds[:] = 0.0
         if self._seen >= FIRST:
             self._fit()
 
     def _fit(self) -> None:
-        weight, n, y, nn, ny = self._sums.tolist()
+        weight, n, y, nn, ny = self._sums
         spread = weight * nn - n * n
         token = max((weight * ny - n * y) / spread, 0.0) if spread > 0 else 0.0
         fixed = (y - token * n) / weight
         if fixed < 0:  # all of it is for the tokens
             fixed, token = 0.0, y / n
-        self.seconds[:] = 0.0
         self.seconds[STEPS] = fixed
-        self.seconds[[PREFILL_TOKENS, DECODE_TOKENS]] = token
+        self.seconds[PREFILL_TOKENS] = self.seconds[DECODE_TOKENS] = token

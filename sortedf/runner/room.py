@@ -51,6 +51,7 @@ class Room:
         self._longest = limits.longest
         self._slots: dict[Hashable, int] = {}
         self._seats = 0  # that were given out
+        self._peak: tuple[int, int] | None = None  # last call of one at which most is used, blocks
         self._table = np.zeros((ROWS, 64), np.int64)
         self._due = 0  # first call in which somebody may have left its course
         self._ends: dict[int, int] = {}  # how many have their last token sampled by a call
@@ -140,8 +141,21 @@ class Room:
         return self._course(foreseen, known, call, self._most_delay(left) if left > 0 else 0)
 
     def has_room(self, course: Course, call: int, blocks: int) -> bool:
-        """Whether so many blocks suffice at every later call if this one joins."""
+        """Whether so many blocks suffice at every later call if this one joins.
+
+        O(1) where it would still be there when most is used, and there is no room for it then.
+        """
         table = self._view()
+        if self._peak is None or self._peak[0] <= call:
+            later = np.flatnonzero(table[UNTIL] > call)
+            most = int(later[table[USED, later].argmax()]) if len(later) else None
+            self._peak = None
+            if most is not None:
+                self._peak = int(table[UNTIL, most]), int(table[USED, most])
+        if self._peak is not None and self._peak[0] < course.until:
+            then, used = self._peak
+            if used + self.limits.blocks_of(min(then + course.shift, course.foreseen)) > blocks:
+                return False
         until = table[UNTIL]
         beyond = until >= course.until
         own = self.limits.blocks_of(min(course.until + course.shift, course.foreseen))
@@ -201,6 +215,7 @@ class Room:
     def _set_course(self, slot: int, course: Course) -> None:
         """Count in a request at the last calls of all, and all at its own."""
         table = self._view()
+        self._peak = None
         table[FORESEEN : UNTIL + 1, slot] = course
         until = table[UNTIL]
         table[USED] += np.where(until <= course.until, self._blocks_of(slot, until), 0)
@@ -212,6 +227,7 @@ class Room:
             self._due = min(self._due, course.foreseen - course.shift + 1)
 
     def _count_out(self, slot: int) -> None:
+        self._peak = None
         table = self._view()
         until = table[UNTIL]
         table[USED] -= np.where(until <= until[slot], self._blocks_of(slot, until), 0)
