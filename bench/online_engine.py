@@ -7,7 +7,8 @@ come serves a backlog is measured first; then requests arrive at so much of it (
 talks), the same for all policies, each on an engine of its own whose cache holds about six of the
 long ones. Outputs are known; UniBoost's thresholds, hysteresis and window are as small as these
 requests are. For each seed a table to stdout: seconds from arrival to last token (mean, P50, P99),
-P99 to first token, preemptions, seconds in all, and how many admissions were not of the first that
+P99 to first token, preemptions, seconds in all (of the processor, so that other work on the
+machine does not count), and how many admissions were not of the first that
 the policy lets come, which must be none.
 """
 

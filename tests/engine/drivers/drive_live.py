@@ -1,4 +1,4 @@
-"""Run requests that arrive by the clock on the whole engine of vLLM, on the CPU.
+"""Run requests that arrive while it runs on the whole engine of vLLM, on the CPU.
 
 Runs in the environment of vLLM, not in the project's:
 
@@ -6,7 +6,8 @@ Runs in the environment of vLLM, not in the project's:
 
 A group is a JSON object a line: ``settings`` as in drive_engine.py, ``section``, what the scheduler
 of sortedf is told, and ``works``, run one after another: ``prompt``, ``output``, ``extra_args`` and
-``arrivals``, in seconds. The answer, a line each, is a list of the answers to the works:
+``arrivals``, in seconds of the processor: that clock leaves out what else runs on the machine, and
+jumps where nothing is left to do. The answer, a line each, is a list of the answers to the works:
 ``calls``, as in drive_engine.py, each with the gamma that held before it (null where there is none)
 and the number of requests that had arrived; ``first`` and ``done``, seconds since the first could
 arrive; ``preemptions``.
@@ -78,17 +79,19 @@ class Live:
         n, arrivals = len(prompts), self.work["arrivals"]
         first, done, preemptions = [0.0] * n, [0.0] * n, [0] * n
         self.scheduler.schedule = self.schedule
-        origin, epoch = time.monotonic(), time.time()
+        epoch = time.time()
+        origin = time.process_time()  # less what was skipped
+        self.scheduler.clock = lambda: epoch + time.process_time() - origin
         while self.arrived < n or self.engine.has_unfinished_requests():
-            now = time.monotonic() - origin
+            now = time.process_time() - origin
             while self.arrived < n and arrivals[self.arrived] <= now:
                 i = self.arrived
                 self.add(i, prompts[i], epoch + arrivals[i])
             if not self.engine.has_unfinished_requests():
-                time.sleep(max(arrivals[self.arrived] - now, 0.0))
+                origin -= max(arrivals[self.arrived] - now, 0.0)
                 continue
             answers = self.engine.step()
-            now = time.monotonic() - origin
+            now = time.process_time() - origin
             for answer in answers:
                 i = number(answer.request_id)
                 first[i] = first[i] or now
