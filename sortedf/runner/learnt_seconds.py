@@ -69,7 +69,8 @@ class LearntSeconds:
     def _fit(self) -> None:
         weight, n, y, nn, ny = self._sums
         spread = weight * nn - n * n
-        token = max((weight * ny - n * y) / spread, 0.0) if spread > 0 else 0.0
+        alike = spread <= 1e-9 * weight * nn  # steps of one size: no more than rounding
+        token = 0.0 if alike else max((weight * ny - n * y) / spread, 0.0)
         fixed = (y - token * n) / weight
         if fixed < 0:  # all of it is for the tokens
             fixed, token = 0.0, y / n
