@@ -35,7 +35,7 @@ TITLES = ("mean", "P50", "P99", "P99 to first token", "preemptions", "seconds")
 def serving_rate(engine: Engine, n: int) -> float:
     """Measure how many requests a second first come serves of a backlog, on a warm engine."""
     answers = engine.serve(SECTIONS["fcfs"], drawn(n, np.inf, 1000), drawn(n, np.inf, 1001))
-    return n / max(answers[1]["done"])
+    return n / float(max(answers[1]["done"]))
 
 
 def compare(engine: Engine, names: list[str], n: int, rate: float, seed: int) -> Table:

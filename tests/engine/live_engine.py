@@ -193,7 +193,7 @@ def score(section: dict[str, Any], request: Known, gamma: float | None) -> float
             return s * o + o * (o + 1) / 2
         case "svf-1bit":
             o = section["short"] if o <= section["threshold"] else section["long"]
-            return s * o + (o * o + o) / 2
+            return float(s * o + (o * o + o) / 2)
         case "uniboost":
             assert gamma is not None
             return request.arrival - math.log(1 / (1 - math.exp(-gamma * request.work))) / gamma

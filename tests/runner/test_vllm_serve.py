@@ -89,7 +89,7 @@ def served(model: Path, section: dict[str, Any], errors: Path) -> Iterator[Serve
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     arguments = [
-        *(interpreter(), COMMAND, "serve", model),
+        *(str(interpreter()), str(COMMAND), "serve", str(model)),
         *("--served-model-name", "tiny", "--host", "127.0.0.1", "--port", str(port)),
         *("--load-format", "dummy", "--dtype", "float32", "--enforce-eager"),
         *("--block-size", "32", "--kv-cache-memory-bytes", str(1 << 26)),

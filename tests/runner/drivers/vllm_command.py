@@ -14,12 +14,13 @@ import importlib.metadata
 installed = importlib.metadata.version
 
 
-def version(name: str) -> str:
+def version(distribution_name: str) -> str:
     """Give the version of a distribution; of vLLM by the name under which it is there."""
     try:
-        return installed(name)
+        return installed(distribution_name)
     except importlib.metadata.PackageNotFoundError:
-        return f"{installed(f'{name}-cpu')}+cpu"  # by this vLLM knows its platform
+        # By the ending vLLM knows its platform.
+        return installed(f"{distribution_name}-cpu") + "+cpu"
 
 
 if __name__ == "__main__":
