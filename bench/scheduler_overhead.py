@@ -37,6 +37,7 @@ PROMPT, OUTPUT = (50, 400), (100, 500)
 
 def workload(n: int, running: int, **changes: Any) -> dict[str, Any]:
     """Draw a backlog of ``n``, all there from the start, on an engine that is full of them."""
+    section = {"lookahead": changes.get("lookahead", 1), **changes.pop("section", {})}
     rng = random.Random(0)
     prompt = [rng.randint(*PROMPT) for _ in range(n)]
     output = [rng.randint(*OUTPUT) for _ in range(n)]
@@ -59,6 +60,7 @@ def workload(n: int, running: int, **changes: Any) -> dict[str, Any]:
     } | changes
     return {
         "settings": settings,
+        "section": section,
         "prompt": prompt,
         "output": output,
         "predicted": output,
@@ -117,12 +119,16 @@ def main() -> None:
     n = running + arguments.waiting + 3 * (arguments.steps + WARM_UP)
     # Held on the way is about half of the outputs; what is foreseen fills the blocks.
     tight = {"policy": "planned", "max_num_seqs": 2 * running, "num_gpu_blocks": running * 25}
+    # Foreseen is what is held at the next threshold of output tokens.
+    guarded = tight | {"num_gpu_blocks": running * 26, "section": {"policy": "uniboost"}}
     kinds: list[tuple[str, dict[str, Any], bool]] = [
         ("vLLM's own, by priority, seats full", {}, False),
         ("planned, seats full", {"policy": "planned"}, False),
         ("planned, room full", tight, False),
         ("planned, room full, lookahead 8", tight | {"lookahead": 8}, False),
         ("planned, room full, steps recorded", tight, True),
+        ("uniboost, room full", guarded, False),
+        ("uniboost, room full, lookahead 8", guarded | {"lookahead": 8}, False),
     ]
     print(f"{'ms':36}" + "".join(f"{title:>11}" for title in TITLES))
     with tempfile.TemporaryDirectory() as folder:

@@ -154,6 +154,8 @@ def _planned(told: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
     order = told.get("policy", "planned")
     if order == "engine":
         return {}  # it recorded the steps, no more
+    if order == "fcfs":
+        return {"policy": "fcfs"}
     if order != "planned":
         notes.append(f"requests waited by {order}; replayed in the order in which they came")
     if not told.get("room", True):

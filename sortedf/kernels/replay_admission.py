@@ -5,19 +5,9 @@ Part of the rules of :mod:`sortedf.kernels.replay_rules`.
 
 from __future__ import annotations
 
-from sortedf.kernels.jit import (
-    lean_jit,
-)
-from sortedf.kernels.replay_pool import (
-    find_hits,
-    mark,
-    take_blocks,
-    take_hits,
-)
-from sortedf.kernels.replay_room import (
-    has_room,
-    reserve,
-)
+from sortedf.kernels.jit import lean_jit
+from sortedf.kernels.replay_pool import find_hits, mark, take_blocks, take_hits
+from sortedf.kernels.replay_room import has_room, reserve
 from sortedf.kernels.replay_state import (
     CHUNK,
     COMPUTED,
@@ -32,6 +22,7 @@ from sortedf.kernels.replay_state import (
     RUNNING,
     SAMPLED,
     SCHEDULED,
+    VICTIMS,
     Engine,
     IntArray,
     Rules,
@@ -90,13 +81,16 @@ def first_chunk(
 
 @lean_jit
 def admit(rules: Rules, engine: Engine, call: int, cap: int, budget: int) -> None:
-    """Admit from the head of the waiting queue until as many as the lookahead do not fit."""
+    """Admit from the head of the waiting queue until as many as the lookahead do not fit.
+
+    Or until the next one was preempted by this call: then it would have been in vain.
+    """
     requests, lists, counts = engine.requests, engine.lists, engine.counts
     size = rules.block_size
     passed = 0
     while budget > 0 and counts[RUNNING] < rules.seats:
         request = head(engine)
-        if request == NONE:
+        if request == NONE or _was_preempted(engine, request):
             break
         tokens = first_chunk(rules, engine, request, call, cap, budget)
         if tokens == 0:
@@ -132,3 +126,12 @@ def admit(rules: Rules, engine: Engine, call: int, cap: int, budget: int) -> Non
             reserve(rules, engine, request)
     for place in range(passed):
         enqueue(engine, lists[PASSED, place])
+
+
+@lean_jit
+def _was_preempted(engine: Engine, request: int) -> bool:
+    """Whether a waiting request was preempted by this call."""
+    for place in range(engine.counts[VICTIMS]):  # noqa: SIM110 (any() makes a generator)
+        if engine.lists[VICTIMS, place] == request:
+            return True
+    return False

@@ -5,28 +5,11 @@ Part of the rules of :mod:`sortedf.kernels.replay_rules`.
 
 from __future__ import annotations
 
-from sortedf.kernels.jit import (
-    lean_jit,
-    rare_jit,
-)
-from sortedf.kernels.replay_admission import (
-    chunk_cap,
-    first_chunk,
-)
-from sortedf.kernels.replay_pool import (
-    give_back,
-    mark,
-)
-from sortedf.kernels.replay_room import (
-    unreserve,
-)
-from sortedf.kernels.replay_scores import (
-    leaves,
-    let_wait,
-    may_go,
-    note_restart,
-    worst_of_running,
-)
+from sortedf.kernels.jit import lean_jit, rare_jit
+from sortedf.kernels.replay_admission import chunk_cap, first_chunk
+from sortedf.kernels.replay_pool import give_back, mark
+from sortedf.kernels.replay_room import foresee, unreserve
+from sortedf.kernels.replay_scores import leaves, let_wait, may_go, note_restart, worst_of_running
 from sortedf.kernels.replay_state import (
     CHUNK,
     COMPUTED,
@@ -50,12 +33,7 @@ from sortedf.kernels.replay_state import (
     enqueue,
     head,
 )
-from sortedf.kernels.standing import (
-    RANKED,
-    RESTARTS,
-    SCORE,
-    SWAPS,
-)
+from sortedf.kernels.standing import RANKED, RESTARTS, SCORE, SWAPS
 
 
 @lean_jit
@@ -87,6 +65,7 @@ def displace(rules: Rules, engine: Engine, call: int) -> None:
     if request == NONE or counts[RUNNING] == 0:
         return
     cap = chunk_cap(rules, counts[RUNNING] + counts[WAITING])
+    foresee(rules, engine, request)  # a waiting one may have come to its threshold since
     limit = engine.standing[request, SCORE] + rules.hysteresis
     budget = rules.token_budget
     for place in range(counts[RUNNING]):

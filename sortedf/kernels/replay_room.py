@@ -46,7 +46,7 @@ def has_room(rules: Rules, engine: Engine, request: int, call: int, end: int) ->
     """
     room, running, size = engine.room, engine.lists[RUNNING], rules.block_size
     goal = engine.requests[request, GOAL]
-    _foresee(rules, engine, request)
+    foresee(rules, engine, request)
     delay = _most_delay(rules, engine, goal - end) if end < goal else 0
     _set_course(rules, engine, request, call, delay)
     last = room[request, UNTIL]
@@ -97,7 +97,7 @@ def correct_course(rules: Rules, engine: Engine, request: int, call: int) -> Non
     It has when its prompt took several calls, and when it outlives its prediction. O(running).
     """
     unreserve(rules, engine, request)
-    _foresee(rules, engine, request)
+    foresee(rules, engine, request)
     _set_course(rules, engine, request, call, 0)
     reserve(rules, engine, request)
 
@@ -106,19 +106,21 @@ def correct_course(rules: Rules, engine: Engine, request: int, call: int) -> Non
 def keeps_room(rules: Rules, engine: Engine, request: int, call: int) -> bool:
     """Reckon a running request anew; whether there is room for all that are then foreseen.
 
+    In this call too, for which no blocks have been taken yet.
+
     O(running).
     """
     correct_course(rules, engine, request, call)
     room, running = engine.room, engine.lists[RUNNING]
     for place in range(engine.counts[RUNNING]):
         other = running[place]
-        if room[other, UNTIL] > call and room[other, USED] > rules.blocks:
+        if room[other, UNTIL] >= call and room[other, USED] > rules.blocks:
             return False
     return True
 
 
 @lean_jit
-def _foresee(rules: Rules, engine: Engine, request: int) -> None:
+def foresee(rules: Rules, engine: Engine, request: int) -> None:
     """Let a request that outlives its prediction be taken to generate as much again as it has.
 
     Or one token more, or up to its next threshold.

@@ -6,27 +6,11 @@ kv_cache_manager.py; docs/engine.md has the rules in words and what holds them a
 
 from __future__ import annotations
 
-from sortedf.kernels.jit import (
-    lean_jit,
-)
-from sortedf.kernels.replay_admission import (
-    admit,
-    chunk_cap,
-    known_tokens,
-)
-from sortedf.kernels.replay_eviction import (
-    drop_taken_back,
-    next_victim,
-    preempt,
-)
-from sortedf.kernels.replay_pool import (
-    mark,
-    take_blocks,
-)
-from sortedf.kernels.replay_room import (
-    correct_course,
-    keeps_room,
-)
+from sortedf.kernels.jit import lean_jit, rare_jit
+from sortedf.kernels.replay_admission import admit, chunk_cap, known_tokens
+from sortedf.kernels.replay_eviction import drop_taken_back, next_victim, preempt
+from sortedf.kernels.replay_pool import mark, take_blocks
+from sortedf.kernels.replay_room import correct_course, keeps_room
 from sortedf.kernels.replay_state import (
     CHUNK,
     COMPUTED,
@@ -85,6 +69,8 @@ def schedule(rules: Rules, engine: Engine, call: int) -> None:
     counts[SCHEDULED] = 0
     displaced = counts[VICTIMS]
     cap = chunk_cap(rules, counts[RUNNING] + counts[WAITING])
+    if rules.planned and rules.scoring.guard > 0:
+        pass_thresholds(rules, engine, call, cap)
     budget = _continue_running(rules, engine, call, cap)
     if counts[VICTIMS] > displaced:
         drop_taken_back(engine)
@@ -109,11 +95,6 @@ def _continue_running(rules: Rules, engine: Engine, call: int, cap: int) -> int:
             place += 1
             continue
         end = requests[request, COMPUTED] + tokens
-        at_threshold = rules.scoring.guard > 0 and end > engine.room[request, FORESEEN]
-        if at_threshold and rules.planned and not keeps_room(rules, engine, request, call):
-            # On to the next one only with room kept until then.
-            preempt(rules, engine, call, place)
-            continue
         if end > requests[request, HELD] * size:
             more = (end + size - 1) // size - requests[request, HELD]
             preempted = False
@@ -150,6 +131,31 @@ def _continue_running(rules: Rules, engine: Engine, call: int, cap: int) -> int:
         place += 1
     counts[SCHEDULED] = placed
     return budget
+
+
+@rare_jit
+def pass_thresholds(rules: Rules, engine: Engine, call: int, cap: int) -> None:
+    """Let requests that come to a threshold go on only with room kept until the next one.
+
+    The others are preempted: before blocks are handed out, for those have been promised already.
+    O(running), and O(running) for each.
+    """
+    requests, counts, running = engine.requests, engine.counts, engine.lists[RUNNING]
+    budget = rules.token_budget
+    place = 0
+    while place < counts[RUNNING] and budget > 0:
+        request = running[place]
+        goal = requests[request, GOAL]
+        tokens = min(goal - requests[request, COMPUTED], cap, budget)
+        budget -= tokens
+        if tokens > 0 and requests[request, COMPUTED] + tokens == goal:
+            if goal > engine.room[request, FORESEEN]:
+                if not keeps_room(rules, engine, request, call):
+                    preempt(rules, engine, call, place)
+                    continue
+            elif goal != engine.room[request, SHIFT] + call:
+                correct_course(rules, engine, request, call)
+        place += 1
 
 
 @lean_jit

@@ -13,7 +13,8 @@ from sortedf.kernels.replay_state import (
     ARRIVAL,
     CHUNK,
     COMPUTED,
-    FINISHED,
+    DONE,
+    DONE_STEP,
     GOAL,
     GONE,
     HEAP,
@@ -28,6 +29,7 @@ from sortedf.kernels.replay_state import (
     SCHEDULED,
     Engine,
     FloatArray,
+    IntArray,
     Rules,
 )
 from sortedf.kernels.standing import (
@@ -150,14 +152,18 @@ def note_restart(rules: Rules, engine: Engine, request: int) -> None:
 
 
 @rare_jit
-def note_latencies(rules: Rules, engine: Engine, end: float) -> bool:
-    """Keep the latencies of those who complete at ``end``; whether gamma is to be learnt anew."""
+def note_latencies(rules: Rules, engine: Engine, finished: IntArray, n: int) -> bool:
+    """Keep the latencies of the first ``n`` of these; whether gamma is to be learnt anew."""
     scoring, dials = rules.scoring, engine.dials
     due = False
-    for place in range(engine.counts[FINISHED]):
-        request = engine.lists[FINISHED, place]
+    for place in range(n):
+        request = finished[place]
+        if engine.requests[request, DONE_STEP] == 0:  # it was aborted
+            continue
         ended = np.int64(dials[ENDED])
-        engine.recent[ended % scoring.window] = end - engine.times[request, ARRIVAL]
+        engine.recent[ended % scoring.window] = (
+            engine.times[request, DONE] - engine.times[request, ARRIVAL]
+        )
         dials[ENDED] += 1
         if ended + 1 >= scoring.window and (ended + 1) % scoring.every == 0:
             due = True

@@ -201,8 +201,6 @@ def run_steps(
         note_tokens(engine, ran, end)
         if by_score:
             settle(rules, engine)
-            if rules.scoring.window > 0 and note_latencies(rules, engine, end):
-                state = LEARNING
         if scheduled + preempted > 0:
             if logged:
                 log.begin[steps], log.end[steps], log.work[steps] = begin, end, work
@@ -216,13 +214,20 @@ def run_steps(
             state = ENDLESS
             break
 
+        # What a step brings is known when it has ended.
+        if not rules.asynchronous:
+            n_leaving = counts[FINISHED]
+            leaving[:n_leaving] = engine.lists[FINISHED, :n_leaving]
+        if rules.scoring.window > 0 and note_latencies(rules, engine, leaving, n_leaving):
+            state = LEARNING
         if rules.asynchronous:
             leave(rules, engine, leaving, n_leaving)
             n_leaving = counts[FINISHED]
             leaving[:n_leaving] = engine.lists[FINISHED, :n_leaving]
             clock, end_before = max(clock, end_before), end
         else:
-            leave(rules, engine, engine.lists[FINISHED], counts[FINISHED])
+            leave(rules, engine, leaving, n_leaving)
+            n_leaving = 0
             clock = end
         call += 1
     progress.moments[0], progress.moments[1], progress.moments[2] = clock, end, end_before

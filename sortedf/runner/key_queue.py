@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
+
+_Entry: TypeAlias = tuple[float, float, str, Any]
+
+
+def _entry(request: Any) -> _Entry:
+    return request.priority, request.arrival_time, request.request_id, request
 
 
 class KeyQueue:
@@ -17,12 +23,11 @@ class KeyQueue:
 
     def __init__(self) -> None:
         self.closed = False
-        self._heap: list[tuple[float, float, str, Any]] = []
+        self._heap: list[_Entry] = []
 
     def add_request(self, request: Any) -> None:
         """Let a request wait. O(log n)."""
-        entry = (request.priority, request.arrival_time, request.request_id, request)
-        heapq.heappush(self._heap, entry)
+        heapq.heappush(self._heap, _entry(request))
 
     def pop_request(self) -> Any:
         """Take the first one out. O(log n)."""
@@ -51,6 +56,11 @@ class KeyQueue:
         if gone and self._heap:
             self._heap = [entry for entry in self._heap if entry[-1] not in gone]
             heapq.heapify(self._heap)
+
+    def reorder(self) -> None:
+        """Bring the requests into the order of priorities that were changed. O(n)."""
+        self._heap = [_entry(entry[-1]) for entry in self._heap]
+        heapq.heapify(self._heap)
 
     def __bool__(self) -> bool:
         return bool(self._heap) and not self.closed

@@ -11,87 +11,29 @@ blocks of their own, and requests that come and go in any order. Derived for thi
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sortedf.runner.limits import Course, Limits
+
 IntArray = npt.NDArray[np.int64]
 
 # Rows of Room's table, a column for each request that holds blocks.
-_PROMPT = 0
-_LAST = 1  # most tokens that it can ever have computed
-_FIRST = 2  # tokens that were known when it was admitted
-_LEFT = 3  # known tokens that this call leaves uncomputed
-_FORESEEN = 4
-_SHIFT = 5
-_UNTIL = 6
-_USED = 7  # blocks that all will need at its last call
-_ROWS = 8
+PROMPT = 0
+LAST = 1  # most tokens that it can ever have computed
+FIRST = 2  # tokens that were known when it was admitted
+LEFT = 3  # known tokens that this call leaves uncomputed
+FORESEEN = 4
+SHIFT = 5
+UNTIL = 6
+USED = 7  # blocks that all will need at its last call
+SEAT = 8  # the order in which they were admitted
+ROWS = 9
 
 _NEVER = 1 << 62
-
-
-class Group(NamedTuple):
-    """Layers that share blocks: tokens in a block, and most blocks of one request.
-
-    ``most`` is ``None`` where a request holds all its tokens, and a number for sliding windows.
-    """
-
-    block_size: int
-    most: int | None = None
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What an engine has, and how it hands it out.
-
-    Parameters
-    ----------
-    blocks
-        Blocks that requests can get.
-    groups
-        Groups of layers, each of which takes blocks of its own.
-    token_budget
-        Most tokens in a step.
-    chunk_cap
-        Most tokens of one request in a step; 0 for no cap.
-    max_model_len
-        Most tokens of a request.
-    asynchronous
-        Whether a request that has ended keeps its blocks for one more call.
-    """
-
-    blocks: int
-    groups: tuple[Group, ...]
-    token_budget: int
-    chunk_cap: int
-    max_model_len: int
-    asynchronous: bool
-
-    def blocks_of(self, slots: Any) -> Any:
-        """Blocks for so many slots, an ``int`` or an array."""
-        first, *others = [
-            blocks if most is None else np.minimum(blocks, most)
-            for blocks, most in (((slots + size - 1) // size, most) for size, most in self.groups)
-        ]
-        return sum(others, first)
-
-    @property
-    def longest(self) -> int:
-        """Most slots that one request can hold."""
-        return bisect_right(range(self.max_model_len), self.blocks, key=self.blocks_of) - 1
-
-
-class Course(NamedTuple):
-    """Slots needed at call k: min(k + shift, foreseen), up to the call ``until``."""
-
-    foreseen: int
-    shift: int
-    until: int
 
 
 class Room:
@@ -108,7 +50,9 @@ class Room:
         """Requests that hold blocks, in the order in which :meth:`begin` wants them."""
         self._longest = limits.longest
         self._slots: dict[Hashable, int] = {}
-        self._table = np.zeros((_ROWS, 64), np.int64)
+        self._seats = 0  # that were given out
+        self._peak: tuple[int, int] | None = None  # last call of one at which most is used, blocks
+        self._table = np.zeros((ROWS, 64), np.int64)
         self._due = 0  # first call in which somebody may have left its course
         self._ends: dict[int, int] = {}  # how many have their last token sampled by a call
 
@@ -135,29 +79,42 @@ class Room:
         """
         if call < self._due:
             return len(self.held) - self.ending(call - 1)
-        table = self._table[:, : len(self.held)]
+        table = self._view()
         before = np.fromiter(computed, np.int64, len(self.held))
         # Known is one more than computed, unless what was known at first is not computed yet.
-        goal = np.minimum(np.maximum(before + 1, table[_FIRST]), table[_LAST])
+        goal = np.minimum(np.maximum(before + 1, table[FIRST]), table[LAST])
         wanted = goal - before
         tokens = np.minimum(wanted, cap)
-        table[_LEFT] = wanted - tokens
+        if tokens.sum() > self.limits.token_budget:  # who came last waits for the rest
+            by_seat = np.argsort(table[SEAT])
+            up_to = np.cumsum(tokens[by_seat])
+            over = np.maximum(up_to - self.limits.token_budget, 0)
+            tokens[by_seat] -= np.minimum(tokens[by_seat], over)
+        table[LEFT] = wanted - tokens
         # Who ends keeps its blocks for one more call, on the course of the call that sampled last.
         sampled_at = call - (wanted == 0)
-        off_course = (goal - table[_SHIFT] != sampled_at) | (goal > table[_FORESEEN])
-        for slot in np.flatnonzero(off_course & (tokens == wanted)).tolist():
-            self._count_out(slot)
-            foreseen = self._foresee(
-                int(table[_PROMPT, slot]), int(table[_FORESEEN, slot]), int(goal[slot])
-            )
-            course = self._course(foreseen, int(goal[slot]), int(sampled_at[slot]), 0)
-            self._set_course(slot, course)
+        off_course = (goal - table[SHIFT] != sampled_at) | (goal > table[FORESEEN])
+        slots = np.flatnonzero(off_course & (tokens == wanted)).tolist()
+        self._correct([(self.held[s], int(goal[s]), int(sampled_at[s])) for s in slots], call)
         self._due = call + 1
-        if not table[_LEFT].any():
-            outlivable = table[_FORESEEN] < table[_LAST]
-            ends = (table[_FORESEEN] - table[_SHIFT])[outlivable]
+        table = self._view()
+        if not table[LEFT].any():
+            outlivable = table[FORESEEN] < table[LAST]
+            ends = (table[FORESEEN] - table[SHIFT])[outlivable]
             self._due = int(ends.min(initial=_NEVER)) + 1
         return int(tokens.sum())
+
+    def _correct(self, strays: list[tuple[Any, int, int]], call: int) -> None:
+        """Reckon anew those that have left their course: (request, goal, when it samples)."""
+        for request, goal, sampled_at in strays:
+            self._reckon(request, goal, sampled_at)
+
+    def _reckon(self, request: Hashable, goal: int, sampled_at: int) -> None:
+        slot = self._slots[request]
+        self._count_out(slot)
+        prompt, foreseen = int(self._table[PROMPT, slot]), int(self._table[FORESEEN, slot])
+        foreseen = self._foresee(prompt, foreseen, goal)
+        self._set_course(slot, self._course(foreseen, goal, sampled_at, 0))
 
     def ending(self, call: int) -> int:
         """Count those whose last token this call samples; O(1)."""
@@ -184,15 +141,28 @@ class Room:
         return self._course(foreseen, known, call, self._most_delay(left) if left > 0 else 0)
 
     def has_room(self, course: Course, call: int, blocks: int) -> bool:
-        """Whether so many blocks suffice at every later call if this one joins."""
-        table = self._table[:, : len(self.held)]
-        until = table[_UNTIL]
+        """Whether so many blocks suffice at every later call if this one joins.
+
+        O(1) where it would still be there when most is used, and there is no room for it then.
+        """
+        table = self._view()
+        if self._peak is None or self._peak[0] <= call:
+            later = np.flatnonzero(table[UNTIL] > call)
+            most = int(later[table[USED, later].argmax()]) if len(later) else None
+            self._peak = None
+            if most is not None:
+                self._peak = int(table[UNTIL, most]), int(table[USED, most])
+        if self._peak is not None and self._peak[0] < course.until:
+            then, used = self._peak
+            if used + self.limits.blocks_of(min(then + course.shift, course.foreseen)) > blocks:
+                return False
+        until = table[UNTIL]
         beyond = until >= course.until
         own = self.limits.blocks_of(min(course.until + course.shift, course.foreseen))
         if own + self._blocks_at(table, course.until)[beyond].sum() > blocks:
             return False
         between = ~beyond & (until > call)
-        used = table[_USED] + self.limits.blocks_of(
+        used = table[USED] + self.limits.blocks_of(
             np.minimum(until + course.shift, course.foreseen)
         )
         return bool(used[between].max(initial=0) <= blocks)
@@ -219,7 +189,9 @@ class Room:
             self._table = np.hstack([self._table, np.zeros_like(self._table)])
         self.held.append(request)
         self._slots[request] = slot
-        self._table[: _LEFT + 1, slot] = prompt, last, known, left
+        self._table[: LEFT + 1, slot] = prompt, last, known, left
+        self._seats += 1
+        self._table[SEAT, slot] = self._seats
         self._set_course(slot, course)
         if left > 0:
             self.disturb()
@@ -236,37 +208,43 @@ class Room:
             self._slots[moved] = slot
             self._table[:, slot] = self._table[:, len(self.held)]
 
+    def _view(self) -> IntArray:
+        """Give the columns of those that hold blocks."""
+        return self._table[:, : len(self.held)]
+
     def _set_course(self, slot: int, course: Course) -> None:
         """Count in a request at the last calls of all, and all at its own."""
-        table = self._table[:, : len(self.held)]
-        table[_FORESEEN : _UNTIL + 1, slot] = course
-        until = table[_UNTIL]
-        table[_USED] += np.where(until <= course.until, self._blocks_of(slot, until), 0)
+        table = self._view()
+        self._peak = None
+        table[FORESEEN : UNTIL + 1, slot] = course
+        until = table[UNTIL]
+        table[USED] += np.where(until <= course.until, self._blocks_of(slot, until), 0)
         at_last = self._blocks_at(table, course.until)
-        table[_USED, slot] = at_last[until >= course.until].sum()
-        last = int(table[_LAST, slot])
+        table[USED, slot] = at_last[until >= course.until].sum()
+        last = int(table[LAST, slot])
         self._ends[last - course.shift] = self.ending(last - course.shift) + 1
         if course.foreseen < last:
             self._due = min(self._due, course.foreseen - course.shift + 1)
 
     def _count_out(self, slot: int) -> None:
-        table = self._table[:, : len(self.held)]
-        until = table[_UNTIL]
-        table[_USED] -= np.where(until <= until[slot], self._blocks_of(slot, until), 0)
-        end = int(table[_LAST, slot] - table[_SHIFT, slot])
+        self._peak = None
+        table = self._view()
+        until = table[UNTIL]
+        table[USED] -= np.where(until <= until[slot], self._blocks_of(slot, until), 0)
+        end = int(table[LAST, slot] - table[SHIFT, slot])
         self._ends[end] -= 1
         if self._ends[end] == 0:
             del self._ends[end]
 
     def _blocks_of(self, slot: int, calls: IntArray) -> IntArray:
         """Blocks that one request needs at each of these calls, none beyond its last."""
-        shift, foreseen = self._table[_SHIFT, slot], self._table[_FORESEEN, slot]
+        shift, foreseen = self._table[SHIFT, slot], self._table[FORESEEN, slot]
         blocks: IntArray = self.limits.blocks_of(np.minimum(calls + shift, foreseen))
         return blocks
 
     def _blocks_at(self, table: IntArray, call: int) -> IntArray:
         """Blocks that each needs at a call, up to its last."""
-        slots = np.minimum(call + table[_SHIFT], table[_FORESEEN])
+        slots = np.minimum(call + table[SHIFT], table[FORESEEN])
         blocks: IntArray = self.limits.blocks_of(slots)
         return blocks
 
@@ -284,7 +262,7 @@ class Room:
         """Count the calls that ``left`` tokens of a prompt take at most, behind all."""
         budget, cap = self.limits.token_budget, self.limits.chunk_cap
         chunk = min(cap, budget) if cap > 0 else budget
-        others = self._table[_LEFT, : len(self.held)]
+        others = self._table[LEFT, : len(self.held)]
         wanted = int(np.clip(others, 1, chunk).sum())
         calls = -(-int(others.max(initial=0)) // chunk)
         share = min(chunk, max(budget - wanted, 0))

@@ -7,19 +7,37 @@ HTTP request and holds no nested values.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sortedf.errors import OptionError, whole_number
 from sortedf.orders import Proxies
-from sortedf.runner.waiting_keys import ENGINE, KEYS
+from sortedf.runner.waiting_keys import BOOSTED, ENGINE, FCFS, KEYS
+
+if TYPE_CHECKING:
+    from sortedf.engine.step_time import StepTimeModel
+    from sortedf.serving.online_policy import OnlinePolicy
 
 SECTION = "sortedf"
 
 PLACE = "sortedf_place"
 OUTPUT_TOKENS = "sortedf_output_tokens"
 STEPS = "sortedf_steps"
+
+
+_RANGES = {
+    "gamma": "more than 0 (1 / seconds)",
+    "hysteresis": "at least 0 (seconds)",
+    "guard": "",
+    "window": "",
+    "every": "",
+    "smoothing": "more than 0, at most 1",
+    "least_gamma": "more than 0 (1 / seconds)",
+    "most_gamma": "more than 0 (1 / seconds)",
+}
+"""Of boosts: names of their settings, and what a number of them must be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +47,8 @@ class SchedulerSettings:
     Parameters
     ----------
     policy
-        What waiting requests are ordered by, see :mod:`sortedf.runner.waiting_keys`; ``engine`` for
-        all as vLLM does it, so that only the steps are recorded.
+        What waiting requests are ordered by, see :mod:`sortedf.runner.waiting_keys`. ``engine`` for
+        all as vLLM does it, so that only the steps are recorded; ``fcfs`` for the same by arrival.
     lookahead
         How many requests that find no room end the admissions of a step; 1 is strict.
     room
@@ -41,6 +59,12 @@ class SchedulerSettings:
     threshold, short, long
         Of ``svf-1bit``, tokens: see :class:`sortedf.orders.Proxies`. By ``max_model_len`` when left
         out, as :func:`sortedf.orders.burst_proxies` has them.
+    gamma, hysteresis, guard, window, every, smoothing, least_gamma, most_gamma
+        Of ``uniboost`` and ``uniboost-guard``: see :mod:`sortedf.serving.policies`, whose defaults
+        they have.
+    step_time
+        Of the same: what steps take, coefficients as :class:`sortedf.engine.StepTimeModel` has
+        them, or the name of a file that holds them. Learnt as the engine goes when left out.
     steps
         File to which every step is recorded, see :mod:`sortedf.runner.step_recorder`.
     steps_by_request
@@ -56,12 +80,21 @@ class SchedulerSettings:
     threshold: float | None = None
     short: float | None = None
     long: float | None = None
+    gamma: float | None = None
+    hysteresis: float | None = None
+    guard: int | None = None
+    window: int | None = None
+    every: int | None = None
+    smoothing: float | None = None
+    least_gamma: float | None = None
+    most_gamma: float | None = None
+    step_time: str | Mapping[str, float] | None = None
     steps: str | None = None
     steps_by_request: bool = False
     end_with_parent: bool = False
 
     def __post_init__(self) -> None:
-        if self.policy not in (known := (*KEYS, ENGINE)):
+        if self.policy not in (known := (*KEYS, *BOOSTED, FCFS, ENGINE)):
             raise OptionError(f"policy is {self.policy!r}; it must be one of {', '.join(known)}")
         whole_number("lookahead", self.lookahead, 1)
         if self.output_tokens is not None:
@@ -74,6 +107,7 @@ class SchedulerSettings:
         proxies = (self.threshold, self.short, self.long)
         if any(value is None for value in proxies) and any(value is not None for value in proxies):
             raise OptionError("threshold, short and long go together: give all three, or none")
+        self._check_boost()
 
     @classmethod
     def of(cls, additional_config: Any) -> SchedulerSettings:
@@ -96,6 +130,45 @@ class SchedulerSettings:
                 f"it knows {', '.join(names)}"
             )
         return cls(**section)
+
+    def _check_boost(self) -> None:
+        given = self._of_boost()
+        if (given or self.step_time is not None) and self.policy not in BOOSTED:
+            names = ", ".join(given or ("step_time",))
+            raise OptionError(f"{names}: the policy {self.policy} takes no such thing")
+        for name, value in given.items():
+            if name in ("guard", "window", "every"):
+                whole_number(name, value, 1)
+                continue
+            least = 0 if name == "hysteresis" else sys.float_info.min
+            most = 1.0 if name == "smoothing" else sys.float_info.max
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not least <= value <= most:
+                raise OptionError(f"{name} is {value!r}; it must be a number of {_RANGES[name]}")
+        if self.policy in BOOSTED:
+            self.boosted()
+            self.step_time_model()
+
+    def _of_boost(self) -> dict[str, Any]:
+        return {n: value for n in _RANGES if (value := getattr(self, n)) is not None}
+
+    def boosted(self) -> OnlinePolicy:
+        """Give the policy whose scores change with service."""
+        from sortedf.serving.policies import policy
+
+        return policy(self.policy, **self._of_boost())
+
+    def step_time_model(self) -> StepTimeModel | None:
+        """Give what steps take; ``None`` where it is to be learnt."""
+        from sortedf.engine.step_time import model_of, read_step_time
+
+        if self.step_time is None:
+            return None
+        if isinstance(self.step_time, str):
+            return read_step_time(self.step_time)
+        if not isinstance(self.step_time, Mapping):
+            raise OptionError(f"step_time is {self.step_time!r}; it must be a file or coefficients")
+        return model_of(self.step_time, "step_time")
 
     def proxies(self, max_model_len: int) -> Proxies:
         """Threshold and proxies of ``svf-1bit``."""

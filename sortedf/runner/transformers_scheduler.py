@@ -16,7 +16,8 @@ from transformers.generation.continuous_batching.requests import RequestStatus
 from transformers.generation.continuous_batching.scheduler import SCHEDULER_MAPPING, FIFOScheduler
 
 from sortedf.runner.engines import Job
-from sortedf.runner.room import Group, Limits, Room
+from sortedf.runner.limits import Group, Limits
+from sortedf.runner.room import Room
 
 NAME = "sortedf"
 """The ``scheduler_type`` of the library's configuration that stands for this one."""

@@ -3,8 +3,8 @@
     LLM(..., scheduler_cls="sortedf.runner.vllm_scheduler.PlannedScheduler")
     vllm serve ... --scheduler-cls sortedf.runner.vllm_scheduler.PlannedScheduler
 
-The one name serves synchronous and asynchronous scheduling. What it is told, by the engine's
-``additional_config`` and by each request's ``extra_args``, stands in
+The one name serves all policies, and synchronous and asynchronous scheduling. What it is told, by
+the engine's ``additional_config`` and by each request's ``extra_args``, stands in
 :mod:`sortedf.runner.scheduler_settings`; docs/scheduler.md has the rules.
 
 It decides two things, the order of the waiting requests and whether there is room for the next one;
@@ -19,7 +19,6 @@ To hand over a whole backlog before the first request starts, pause the engine:
 
 from __future__ import annotations
 
-import time
 from operator import attrgetter
 from typing import Any
 
@@ -27,19 +26,21 @@ import vllm
 from vllm.logger import init_logger
 
 from sortedf.errors import EngineError
+from sortedf.runner.boosting import Boosting
 from sortedf.runner.key_queue import KeyQueue
+from sortedf.runner.limits import Course, Group, Limits
 from sortedf.runner.process_ends import end_with_parent
-from sortedf.runner.room import Course, Group, Limits, Room
+from sortedf.runner.recording import Recording
+from sortedf.runner.room import Room
 from sortedf.runner.scheduler_settings import SchedulerSettings, Told
-from sortedf.runner.step_recorder import StepRecorder
 from sortedf.runner.vllm_interface import TESTED, check_interface
-from sortedf.runner.waiting_keys import KEYS, Waiting
+from sortedf.runner.waiting_keys import BOOSTED, ENGINE, FCFS, KEYS, Waiting, foreseen_output
 
 logger = init_logger("vllm.sortedf")
 
 try:
     from vllm.v1.core.sched.async_scheduler import AsyncScheduler
-    from vllm.v1.core.sched.request_queue import SchedulingPolicy
+    from vllm.v1.core.sched.request_queue import SchedulingPolicy, create_request_queue
     from vllm.v1.core.sched.scheduler import Scheduler
     from vllm.v1.request import RequestStatus
 except ImportError as error:
@@ -51,17 +52,20 @@ except ImportError as error:
 check_interface(Scheduler, vllm.__version__, logger.warning)
 
 
-class PlannedScheduler(Scheduler):  # type: ignore[misc]
+class PlannedScheduler(Recording, Scheduler):  # type: ignore[misc]
     """vLLM's scheduler, with the plan's order and room kept for predicted outputs.
 
-    Where vLLM is configured to schedule asynchronously, :class:`AsyncPlannedScheduler` is made.
+    Made is, of the classes below, the one for the policy, and for the way in which vLLM is
+    configured to schedule.
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> PlannedScheduler:
         """Choose by the configuration."""
         config = kwargs["vllm_config"] if "vllm_config" in kwargs else args[0]
-        if cls is PlannedScheduler and config.scheduler_config.async_scheduling:
-            cls = AsyncPlannedScheduler
+        if cls is PlannedScheduler:
+            boosted = SchedulerSettings.of(config.additional_config).policy in BOOSTED
+            asynchronous = bool(config.scheduler_config.async_scheduling)
+            cls = _KINDS[boosted, asynchronous]
         scheduler: PlannedScheduler = super().__new__(cls)
         return scheduler
 
@@ -70,19 +74,21 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
         self._told = SchedulerSettings.of(self.vllm_config.additional_config)
         if self._told.end_with_parent:
             end_with_parent()
-        self._key = KEYS.get(self._told.policy)  # none where the engine's own policy stays
         self._proxies = self._told.proxies(self.max_model_len)
-        if self._key is not None:
-            # The key is put into Request.priority: by it vLLM chooses the victim, the last of the
-            # plan.
+        self._orders = self._told.policy not in (ENGINE, FCFS)
+        if self._told.policy == FCFS:
+            self.policy = SchedulingPolicy.FCFS
+            self.waiting = create_request_queue(self.policy)
+            self.kv_holding_waiting = create_request_queue(self.policy)
+        if self._orders:
+            # The key is put into Request.priority: by it vLLM chooses the victim.
             self.policy = SchedulingPolicy.PRIORITY
             self.waiting = KeyQueue()
             self.kv_holding_waiting = KeyQueue()
-        self._recorder = StepRecorder(logger.warning)
         if self._told.steps is not None:
             self._recorder.record(self._told.steps)
         try:
-            self._room = Room(self._limits())
+            self._room = self._make_room(self._limits())
             self._watermark: int = self.kv_cache_manager.watermark_blocks
             self._gate: bool = self.scheduler_config.scheduler_reserve_full_isl
             self._chunked: bool = self.scheduler_config.enable_chunked_prefill
@@ -118,33 +124,40 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
             told, bad = Told.of(getattr(request.sampling_params, "extra_args", None))
             for name in bad:
                 logger.warning("request %s: %s makes no sense: left out", request.request_id, name)
-            predicted = told.output_tokens
-            if predicted is None:
-                predicted = min(self._told.output_tokens or request.max_tokens, request.max_tokens)
-            request.predicted_tokens = predicted
-            waiting = Waiting(request.num_prompt_tokens, predicted, told.place, request.priority)
-            if self._key is not None:
-                request.priority = self._key(waiting, self._proxies)
+            self._rank(request, told)
             if told.steps is not None and self._told.steps_by_request:
                 self._recorder.record(told.steps)
         super().add_request(request)
 
-    def schedule(self, *args: Any, **kwargs: Any) -> Any:
-        """Choose the requests of a step."""
-        begin = time.monotonic()
+    def _make_room(self, limits: Limits) -> Room:
+        return Room(limits)
+
+    def _rank(self, request: Any, told: Told) -> None:
+        """Say what a request's output is taken to be, and what orders it."""
+        predicted = told.output_tokens
+        if predicted is None:
+            predicted = min(self._told.output_tokens or request.max_tokens, request.max_tokens)
+        policy, place = self._told.policy, told.place
+        waiting = Waiting(request.num_prompt_tokens, predicted, place, request.priority)
+        request.predicted_tokens = foreseen_output(policy, predicted, self._proxies)
+        if self._orders:
+            request.priority = KEYS[policy](waiting, self._proxies)
+
+    def _choose(self, *args: Any, **kwargs: Any) -> Any:
         self._call += 1
         self._begun = False
         self._misfits = 0
         self._candidate = None
         self._cap = self._chunk_cap()
         try:
-            chosen = super().schedule(*args, **kwargs)
+            self._prepare()
+            return super()._choose(*args, **kwargs)
         finally:
-            if self._key is not None:
+            if self._orders:
                 self.waiting.closed = False
-        if self._recorder.on:
-            self._record(begin, chosen)
-        return chosen
+
+    def _prepare(self) -> None:
+        """Do what a policy does before vLLM chooses."""
 
     def _chunk_cap(self) -> int:
         """Most tokens that one request may have in this call, as vLLM reckons it."""
@@ -155,23 +168,42 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
             return budget
         if self._adaptive:
             cap = max(cap, self.scheduler_config.max_num_batched_tokens // present)
-        return cap
+        return min(cap, budget)
 
     def _handle_blocked_waiting_request(self, request: Any) -> bool:
         """Whether vLLM may try to admit the first of those that wait; if not it is passed over."""
         if not super()._handle_blocked_waiting_request(request):
             return False
-        if self._key is None or not self._told.room:
+        if not self._orders or not self._told.room:
             return True
         self._settle()
         if not self._begun:
             self._begin()
+        course = self._course_if_it_fits(request, self._budget, self._told.lookahead > 1)
+        if course is not None:
+            self._candidate = request, course
+            return True
+        self._misfits += 1
+        self.waiting.closed = self._misfits >= self._told.lookahead
+        return False
+
+    def _course_if_it_fits(self, request: Any, budget: int, now: bool) -> Course | None:
+        """Foresee the course of a waiting request; none if there is no room for it.
+
+        Parameters
+        ----------
+        budget
+            Tokens left for it in this call.
+        now
+            Whether it must fit by vLLM's own rules as well, which vLLM itself asks at lookahead 1.
+        """
         known = request.num_tokens
         # What has been computed already, where it holds blocks, or can be found by its content.
         found, held, revived = request.num_computed_tokens, 0, 0
-        if found == 0 and self._must_look(known):
+        caching = self.kv_cache_manager.enable_caching
+        if found == 0 and caching and (now or known > min(self._cap, budget)):
             found, held, revived = self._find(request)
-        tokens = min(known - found, self._cap, self._budget)
+        tokens = min(known - found, self._cap, budget)
         course = self._room.course(
             request.num_prompt_tokens,
             request.predicted_tokens,
@@ -180,18 +212,15 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
             known - found - tokens,
         )
         if self._holds_kv_blocks(request) or not self.running:
-            fits = True  # it can be in nobody's way, or would be in its own
-        else:
-            fits = self._room.has_room(course, self._call, self._blocks()) and (
-                self._told.lookahead == 1  # vLLM itself ends the step there
-                or self._fits_now(known, found, tokens, held, revived)
-            )
-        if fits:
-            self._candidate = request, course
-            return True
-        self._misfits += 1
-        self.waiting.closed = self._misfits >= self._told.lookahead
-        return False
+            return course  # it can be in nobody's way, or would be in its own
+        if now:
+            if not self._chunked and min(known - found, self._cap) > budget:
+                return None
+            slots = known if self._gate else found + tokens
+            free = self.kv_cache_manager.block_pool.get_num_free_blocks() - revived
+            if self._room.limits.blocks_of(slots) - held > free - self._watermark:
+                return None
+        return course if self._room.has_room(course, self._call, self._blocks()) else None
 
     def _begin(self) -> None:
         """Bring the ledger up to this call: those that run have their tokens by now."""
@@ -210,26 +239,11 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
                 blocks -= self._room.limits.blocks_of(request.num_computed_tokens)
         return blocks
 
-    def _must_look(self, known: int) -> bool:
-        """Whether what can be found by its content matters to the room for a request."""
-        if not self.kv_cache_manager.enable_caching:
-            return False
-        return self._told.lookahead > 1 or known > min(self._cap, self._budget)
-
     def _find(self, request: Any) -> tuple[int, int, int]:
         """Tokens found by their content, their blocks, and how many of these nobody holds."""
         blocks, tokens, *_ = self.kv_cache_manager.get_computed_blocks(request)
         flat = [block for group in blocks.blocks for block in group]
         return tokens, len(flat), sum(block.ref_cnt == 0 for block in flat)
-
-    def _fits_now(self, known: int, found: int, tokens: int, held: int, revived: int) -> bool:
-        """Whether vLLM would admit a request; if not, others behind it may still fit."""
-        if not self._chunked and min(known - found, self._cap) > self._budget:
-            return False
-        slots = known if self._gate else found + tokens
-        free = self.kv_cache_manager.block_pool.get_num_free_blocks() - revived
-        needed = self._room.limits.blocks_of(slots) - held
-        return bool(needed <= free - self._watermark)
 
     def _settle(self) -> None:
         """Count in the request that was let through last, if vLLM has admitted it."""
@@ -261,36 +275,22 @@ class PlannedScheduler(Scheduler):  # type: ignore[misc]
         self._room.release(request)
         super()._free_request_blocks(request)
 
-    def _record(self, begin: float, chosen: Any) -> None:
-        tokens = list(chosen.num_scheduled_tokens.values())
-        after = [self.requests[name].num_computed_tokens for name in chosen.num_scheduled_tokens]
-        running, waiting = self.get_request_counts()
-        self._recorder.scheduled(
-            begin,
-            tokens,
-            [end - n for end, n in zip(after, tokens, strict=True)],
-            running=running,
-            waiting=waiting,
-            kv_use=self.get_kv_cache_usage(),
-            preempted=len(chosen.preempted_req_ids or ()),
-        )
-
-    def update_from_output(self, scheduler_output: Any, model_runner_output: Any) -> Any:
-        """Take up the tokens of a step."""
-        outputs = super().update_from_output(scheduler_output, model_runner_output)
-        if self._recorder.on:
-            self._recorder.ended(
-                time.monotonic(),
-                ran=scheduler_output.total_num_scheduled_tokens > 0,
-                idle=self.get_num_unfinished_requests() == 0,
-            )
-        return outputs
-
-    def shutdown(self) -> None:
-        """End the record of steps, then vLLM's scheduler."""
-        self._recorder.close()
-        super().shutdown()
-
 
 class AsyncPlannedScheduler(PlannedScheduler, AsyncScheduler):  # type: ignore[misc]
     """The same where one step is scheduled while another runs."""
+
+
+class BoostedScheduler(Boosting, PlannedScheduler):
+    """The same by scores that change with service."""
+
+
+class AsyncBoostedScheduler(Boosting, AsyncPlannedScheduler):
+    """The same by scores that change with service, asynchronously."""
+
+
+_KINDS = {
+    (False, False): PlannedScheduler,
+    (False, True): AsyncPlannedScheduler,
+    (True, False): BoostedScheduler,
+    (True, True): AsyncBoostedScheduler,
+}

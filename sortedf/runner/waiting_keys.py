@@ -49,7 +49,31 @@ def one_bit_volume(request: Waiting, proxies: Proxies) -> float:
     return float(proxy_volume(request.prompt_tokens, request.output_tokens, proxies))
 
 
-KEYS: dict[str, Key] = {"planned": planned, "svf": volume, "svf-1bit": one_bit_volume}
+def output(request: Waiting, proxies: Proxies) -> float:
+    """Give its predicted output, shortest first."""
+    return request.output_tokens
+
+
+KEYS: dict[str, Key] = {
+    "planned": planned,
+    "svf": volume,
+    "svf-1bit": one_bit_volume,
+    "mcsf": output,
+}
+
+BOOSTED = ("uniboost", "uniboost-guard")
+"""Names of orders that change with service: see :mod:`sortedf.runner.boost`."""
+
+FCFS = "fcfs"
+"""Name of vLLM's own order by arrival, which is no key."""
 
 ENGINE = "engine"
-"""Name of the engine's own order, which is no key."""
+"""Name of the order that vLLM is configured to, which is no key."""
+
+
+def foreseen_output(policy: str, output_tokens: int, proxies: Proxies) -> int:
+    """Give the output that room is kept for, tokens: on one bit, the proxy of its side."""
+    if policy != "svf-1bit":
+        return output_tokens
+    proxy = proxies.short if output_tokens <= proxies.threshold else proxies.long
+    return max(round(proxy), 1)

@@ -16,18 +16,25 @@ from sortedf.kernels.step_terms import (
     STEPS,
 )
 from sortedf.model import Instance
+from sortedf.model.instance import IntArray
 from sortedf.serving.arrivals import FloatArray
 
 
 def prefill_seconds(
     instance: Instance, settings: EngineSettings, step_time: StepTimeModel
 ) -> FloatArray:
-    """Seconds that each prompt takes alone, in chunks of the token budget, shape (n,).
+    """Seconds that each prompt takes alone, shape (n,); see :func:`prompt_seconds`."""
+    chunk = settings.max_num_batched_tokens
+    return prompt_seconds(instance.prompt_tokens, chunk, step_time.seconds)
 
-    A last chunk of one token is a decode to the engine.
+
+def prompt_seconds(prompt_tokens: IntArray, chunk: int, seconds: FloatArray) -> FloatArray:
+    """Seconds that each prompt takes alone, in chunks of so many tokens, shape (n,).
+
+    A last chunk of one token is a decode to the engine. ``seconds`` per unit of each term of a
+    step, shape (TERMS,).
     """
-    seconds, chunk = step_time.seconds, settings.max_num_batched_tokens
-    s = instance.prompt_tokens.astype(np.float64)
+    s = prompt_tokens.astype(np.float64)
     whole, rest = np.divmod(s, chunk)
     single = rest == 1
     n = s - single

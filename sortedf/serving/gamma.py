@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from sortedf.kernels.replay_scores import rescore_all
 from sortedf.kernels.replay_state import Engine, Rules
-from sortedf.kernels.standing import GAMMA, LEAST_WORK
+from sortedf.kernels.standing import GAMMA, LEAST_WORK, Scoring
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
@@ -35,15 +35,16 @@ def tail_slope(latencies: npt.ArrayLike) -> float:
     return float(np.log(5) / (high - low)) if high > low else float("inf")
 
 
-def learn_gamma(rules: Rules, engine: Engine) -> None:
-    """Move gamma toward the slope of the latencies of late, in logarithms; clamp it; rescore all.
-
-    O(window + n).
-    """
-    scoring, before = rules.scoring, engine.dials[GAMMA]
+def next_gamma(scoring: Scoring, latencies: npt.ArrayLike, gamma: float) -> float:
+    """Move gamma toward the slope of the latencies of late, in logarithms; clamp it. O(window)."""
     least, most = scoring.least_gamma, scoring.most_gamma
-    found = np.clip(tail_slope(engine.recent), least, most)
+    found = np.clip(tail_slope(latencies), least, most)
     weight = scoring.smoothing
-    after = np.exp((1 - weight) * np.log(before) + weight * np.log(found))
-    engine.dials[GAMMA] = np.clip(after, least, most)
+    after = np.exp((1 - weight) * np.log(gamma) + weight * np.log(found))
+    return float(np.clip(after, least, most))
+
+
+def learn_gamma(rules: Rules, engine: Engine) -> None:
+    """Learn gamma anew and bring every score up to date. O(window + n)."""
+    engine.dials[GAMMA] = next_gamma(rules.scoring, engine.recent, engine.dials[GAMMA])
     rescore_all(rules, engine)

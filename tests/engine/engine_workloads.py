@@ -159,8 +159,17 @@ def our_answer(work: Workload, version: EngineVersion = VLLM_0_32) -> dict[str, 
         aborts=[np.inf if time is None else time for time in work["aborts"]],
         predicted=work.get("predicted"),
     )
+    return answer_of(replay, step_time(work))
+
+
+def step_time(work: Workload) -> StepTimeModel:
+    """Give what the steps of a workload take."""
     fixed, prefill, decode, context = work["seconds"]
-    model = StepTimeModel(fixed=fixed, prefill_token=prefill, decode_token=decode, context=context)
+    return StepTimeModel(fixed=fixed, prefill_token=prefill, decode_token=decode, context=context)
+
+
+def answer_of(replay: Replay, model: StepTimeModel) -> dict[str, Any]:
+    """Run a replay; the answer in the form of the drivers of the real engine."""
     try:
         found = replay.run(model, log=True)
     except sortedf.SortedfError:

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_planned import Job, TwinCase, twin_cases
 
-from sortedf.runner.room import Course, Group, Limits, Room
+from sortedf.runner.limits import Course, Group, Limits
+from sortedf.runner.room import Room
 
 AMPLE = 10**6
 

@@ -117,7 +117,7 @@ class NaiveServing:
             chunks, evicted = self.go_on(now)
             rows = [(job.index, tokens, 0) for job, tokens in chunks.items()]
             if not evicted:
-                rows += self.admit(chunks)
+                rows += self.admit(chunks, displaced)
             begin = max(now, end)
             if rows or displaced or evicted:
                 self.moments.append((rows, [job.index for job in displaced + evicted]))
@@ -203,6 +203,7 @@ class NaiveServing:
         if not self.waiting or not self.running:
             return []
         head = min(self.waiting, key=self.score)
+        self.reckon(head)
         limit = self.score(head)[0] + self.hysteresis
 
         def left(running: list[Job]) -> int:
@@ -236,6 +237,8 @@ class NaiveServing:
 
     def go_on(self, now: float) -> tuple[dict[Job, int], list[Job]]:
         budget, chunks, evicted = self.budget, dict[Job, int](), list[Job]()
+        if self.future and self.guard:
+            evicted = self.let_go(now)
         for job in list(self.running):
             if budget == 0:
                 break
@@ -243,13 +246,6 @@ class NaiveServing:
             if job in evicted or tokens == 0:
                 continue
             end = job.computed + tokens
-            if self.future and self.guard and end > job.foreseen:
-                self.reckon(job)
-                last = max(other.until for other in self.running)
-                if not self.within(self.running, range(self.call + 1, last + 1)):
-                    self.preempt(job, now)
-                    evicted.append(job)
-                    continue
             while math.ceil(end / self.size) - job.blocks > self.free:
                 victim = self.victim()
                 budget += chunks.pop(victim, 0)
@@ -264,12 +260,24 @@ class NaiveServing:
             budget -= tokens
         return chunks, evicted
 
-    def admit(self, chunks: dict[Job, int]) -> list[tuple[int, int, int]]:
+    def let_go(self, now: float) -> list[Job]:
+        evicted = []
+        for job in list(self.running):
+            if job.over or job.known <= job.foreseen:
+                continue
+            self.reckon(job)
+            last = max(other.until for other in self.running)
+            if not self.within(self.running, range(self.call, last + 1)):
+                self.preempt(job, now)
+                evicted.append(job)
+        return evicted
+
+    def admit(self, chunks: dict[Job, int], displaced: list[Job]) -> list[tuple[int, int, int]]:
         rows = []
         budget = self.budget - sum(chunks.values())
         while self.waiting:
             job = min(self.waiting, key=self.score)
-            if not self.fits(job, budget, self.running, self.free):
+            if job in displaced or not self.fits(job, budget, self.running, self.free):
                 break
             self.waiting.remove(job)
             self.running.append(job)

@@ -10,10 +10,11 @@ A workload is a JSON object a line: ``settings`` (names as in sortedf.engine.Eng
 sums are exact). Under the policy ``planned`` the classes are those of sortedf.runner on top of
 vLLM's, ``predicted`` holds the predicted outputs, and the priorities are places in the plan. Or,
 instead of these, ``extra_args`` holds what each request brings, and ``section`` the scheduler's own
-settings. The answer, a line each: ``calls``, one for each schedule() call in which anything
-was scheduled or preempted, ``[[[request, tokens, kind], ...], [victims]]`` with kind 0 continued, 1
-new, 2 resumed, and ``first`` and ``done``, seconds or null. Or ``{"endless": true}``, when no token
-was sampled for longer than it takes to compute all of them twice.
+settings, with which those classes read this clock. The answer, a line each: ``calls``, one for
+each schedule() call in which anything was scheduled or preempted, ``[[[request, tokens, kind],
+...], [victims]]`` with kind 0 continued, 1 new, 2 resumed, and ``first`` and ``done``, seconds or
+null. Or ``{"endless": true}``, when no token was sampled for longer than it takes to compute all of
+them twice.
 
 The loop around the scheduler is that of vllm/v1/engine/core.py: ``step`` and
 ``step_with_batch_queue``.
@@ -66,6 +67,8 @@ class Machine:
         section = workload.get("section", {"lookahead": self.settings.get("lookahead", 1)})
         self.scheduler = make_scheduler(model, self.settings, section)
         assert isinstance(self.scheduler, AsyncScheduler) == self.asynchronous
+        self.now = 0.0
+        self.scheduler.clock = lambda: self.now  # read by those that learn from latencies
         self.names = [str(i) for i in range(len(workload["prompt"]))]
         caching = self.settings["enable_prefix_caching"]
         size = self.settings["block_size"]
@@ -151,6 +154,7 @@ class Machine:
         return chosen, output, seconds
 
     def update(self, chosen: Any, output: ModelRunnerOutput, clock: float) -> None:
+        self.now = clock
         self.take_aborts(clock)
         for client in self.scheduler.update_from_output(chosen, output).values():
             for answer in client.outputs:
