@@ -1,0 +1,1 @@
+"""Which instance: requests that arrive over time, sent to one of several engines."""

@@ -1,0 +1,81 @@
+"""The instances that a request may go to: model, engine, price and quality."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sortedf.engine.settings import EngineSettings
+from sortedf.engine.step_time import StepTimeModel, published
+from sortedf.errors import OptionError
+
+TASKS = ("alpaca", "govreport", "hotpotqa", "writingprompts")
+"""The published comparison's tasks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineInstance:
+    """A model on an engine of its own.
+
+    Parameters
+    ----------
+    name
+        For tables.
+    step_time
+        How long its steps take.
+    settings
+        The engine, its KV budget included.
+    prompt_price, output_price
+        Dollars a million tokens.
+    quality
+        Per cent by task.
+
+    Raises
+    ------
+    OptionError
+        For a negative price, or a quality outside 0..100.
+    """
+
+    name: str
+    step_time: StepTimeModel
+    settings: EngineSettings
+    prompt_price: float
+    output_price: float
+    quality: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for what in ("prompt_price", "output_price"):
+            if not 0 <= getattr(self, what) < float("inf"):
+                raise OptionError(f"{what} of {self.name} is {getattr(self, what)!r}; give dollars")
+        for task, value in self.quality.items():
+            if not 0 <= value <= 100:
+                raise OptionError(f"quality of {self.name} for {task} is {value!r}; give per cent")
+
+
+_PUBLISHED = (
+    ("Qwen3-0.6B", "qwen3-0.6b-h100", 600_000, 0.044, 0.173, (53.49, 29.02, 40.98, 17.73)),
+    ("Qwen3-8B", "qwen3-8b-h100", 380_000, 0.072, 0.287, (82.67, 86.62, 88.28, 57.47)),
+    ("Qwen3-32B", "qwen3-32b-h100-tp2", 300_000, 0.287, 0.640, (88.85, 95.93, 92.69, 80.69)),
+)
+
+
+def published_instances() -> tuple[EngineInstance, ...]:
+    """Give the three instances of arXiv 2607.18253.
+
+    Coefficients, prices, qualities, 512 seats and 32,768 tokens a step are published; the KV
+    budgets, of 80 GB GPUs after the weights, are assumed for this project.
+    """
+    models = published()
+    return tuple(
+        EngineInstance(
+            name=name,
+            step_time=models[coefficients],
+            settings=EngineSettings.for_budget(
+                kv_tokens, max_num_seqs=512, max_num_batched_tokens=32_768
+            ),
+            prompt_price=prompt_price,
+            output_price=output_price,
+            quality=dict(zip(TASKS, quality, strict=True)),
+        )
+        for name, coefficients, kv_tokens, prompt_price, output_price, quality in _PUBLISHED
+    )
