@@ -16,20 +16,25 @@ from sortedf.kernels.replay_ahead import (
 from sortedf.kernels.replay_state import (
     ABORT,
     ARRIVAL,
+    ARRIVED,
     COMPUTED,
+    FREE,
     GOAL,
     GONE,
     HEAP,
+    HELD,
     LAST,
     PROMPT,
+    RANK,
     RUNNING,
+    WAITING,
     Engine,
     FloatArray,
     IntArray,
     Rules,
     new_engine,
 )
-from sortedf.kernels.replay_steps import Progress, leave
+from sortedf.kernels.replay_steps import N_LEAVING, Progress, leave
 
 # Foreseen output over predicted output, by the logarithm of sampled over predicted output: at
 # place k of a table for a logarithm of LOWEST + k / FINENESS.
@@ -161,3 +166,89 @@ def first_token_of_next(
     moments = progress.moments
     busy = max(moments[0], moments[1], now) - now
     return first_token_ahead(rules, seconds, live, n_running, busy, prompt, output)
+
+
+@jit
+def without_gone(rules: Rules, engine: Engine, progress: Progress, capacity: int) -> Engine:
+    """Give the engine without those who have left, with room for so many; ``progress`` is changed.
+
+    Rows keep their order, so that what was row k of those still there is row k now. O(capacity).
+    """
+    fresh = open_engine(rules, capacity)
+    requests, counts, lists = engine.requests, engine.counts, engine.lists
+    number = np.full(len(requests), -1)
+    n = 0
+    for row in range(len(requests)):
+        if requests[row, GONE] == 1:
+            continue
+        number[row] = n
+        fresh.requests[n] = requests[row]
+        fresh.requests[n, RANK] = n
+        fresh.room[n] = engine.room[row]
+        fresh.times[n] = engine.times[row]
+        if row < counts[ARRIVED]:
+            fresh.counts[ARRIVED] += 1
+        n += 1
+    fresh.counts[FREE], fresh.counts[WAITING] = counts[FREE], counts[WAITING]
+    fresh.counts[RUNNING] = counts[RUNNING]
+    for place in range(counts[RUNNING]):
+        fresh.lists[RUNNING, place] = number[lists[RUNNING, place]]
+    # The numbers ascend with the rows, so that a heap stays one once it is sorted.
+    for row in np.sort(lists[HEAP, : counts[HEAP]]):
+        if number[row] >= 0:
+            fresh.lists[HEAP, fresh.counts[HEAP]] = number[row]
+            fresh.counts[HEAP] += 1
+    for place in range(progress.numbers[N_LEAVING]):
+        progress.leaving[place] = number[progress.leaving[place]]
+    return fresh
+
+
+@jit
+def late_rows(engine: Engine, deadline: FloatArray, now: float) -> IntArray:
+    """Rows of those who wait for their first token and have missed their deadline, ascending."""
+    lists, counts, requests = engine.lists, engine.counts, engine.requests
+    found = np.empty(counts[HEAP], np.int64)
+    n = 0
+    for row in lists[HEAP, : counts[HEAP]]:
+        fresh = requests[row, GOAL] == requests[row, PROMPT]
+        if fresh and requests[row, GONE] == 0 and deadline[row] < now:
+            found[n] = row
+            n += 1
+    return np.sort(found[:n])
+
+
+@jit
+def note_progress(rules: Rules, engine: Engine, row: int, sampled: int) -> bool:
+    """Let a request have so many output tokens (1 to its output - 1), as seen on the real engine.
+
+    False, and nothing done, where it has left or blocks do not suffice. A request that waits in the
+    replay runs then. O(there).
+    """
+    requests, counts, lists = engine.requests, engine.counts, engine.lists
+    if requests[row, GONE] == 1 or row >= counts[ARRIVED]:
+        return False
+    computed = requests[row, PROMPT] + sampled - 1
+    held = (computed + rules.block_size - 1) // rules.block_size
+    if held - requests[row, HELD] > counts[FREE]:
+        return False
+    if requests[row, HELD] == 0:
+        if counts[RUNNING] >= rules.seats:
+            return False
+        kept = 0
+        for other in np.sort(lists[HEAP, : counts[HEAP]]):
+            if other != row:
+                lists[HEAP, kept] = other
+                kept += 1
+        counts[HEAP] = kept
+        counts[WAITING] -= 1
+        place = counts[RUNNING]
+        while place > 0 and lists[RUNNING, place - 1] > row:
+            lists[RUNNING, place] = lists[RUNNING, place - 1]
+            place -= 1
+        lists[RUNNING, place] = row
+        counts[RUNNING] += 1
+    counts[FREE] -= held - requests[row, HELD]
+    requests[row, HELD] = held
+    requests[row, COMPUTED] = computed
+    requests[row, GOAL] = computed + 1
+    return True

@@ -47,22 +47,24 @@ class Fleet:
     instances
         At least one.
     lengths
-        What is foreseen of outputs, of all instances or one each.
+        What is foreseen of outputs; predictions as they are when left out.
+    record
+        Whether to keep what became of every request.
     """
 
     def __init__(
         self,
         instances: Sequence[EngineInstance],
-        lengths: LengthModel | Sequence[LengthModel] | None = None,
+        lengths: LengthModel | None = None,
+        *,
+        record: bool = True,
     ) -> None:
         if not instances:
             raise OptionError("a fleet is at least one instance")
-        if lengths is None or isinstance(lengths, LengthModel):
-            lengths = [lengths or as_predicted()] * len(instances)
+        known = as_predicted() if lengths is None else lengths
         self.instances = tuple(instances)
         self.engines = [
-            LiveEngine(one.settings, one.step_time, known)
-            for one, known in zip(instances, lengths, strict=True)
+            LiveEngine(one.settings, one.step_time, known, record=record) for one in instances
         ]
         self.now = -np.inf
 
@@ -74,6 +76,11 @@ class Fleet:
         for engine in self.engines:
             engine.advance(until)
         self.now = until
+
+    def foresee(self, lengths: LengthModel) -> None:
+        """Let outputs be foreseen differently from now on."""
+        for engine in self.engines:
+            engine.lengths = lengths
 
     def ttft(self, request: Arriving) -> FloatArray:
         """Estimate the seconds from now to the first token on every instance, shape (R,)."""

@@ -51,6 +51,11 @@ class EngineInstance:
             if not 0 <= value <= 100:
                 raise OptionError(f"quality of {self.name} for {task} is {value!r}; give per cent")
 
+    def utility(self, task: str, prompt_tokens: float, output_tokens: float, weight: float) -> float:
+        """(quality - weight x cost) / 100; see :func:`sortedf.routing.workload.utilities`."""
+        cost = prompt_tokens * self.prompt_price + output_tokens * self.output_price
+        return (self.quality[task] - weight * cost) / 100
+
 
 _PUBLISHED = (
     ("Qwen3-0.6B", "qwen3-0.6b-h100", 600_000, 0.044, 0.173, (53.49, 29.02, 40.98, 17.73)),

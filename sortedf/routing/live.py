@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,17 @@ from sortedf.engine.step_time import StepTimeModel
 from sortedf.errors import InfeasibleError, InvalidRequestError, OptionError, SortedfError
 from sortedf.kernels.replay_live import (
     first_token_of_next,
+    late_rows,
     live_rows,
+    note_progress,
     open_engine,
     outstanding_tokens,
     send,
     withdraw,
+    without_gone,
 )
 from sortedf.kernels.replay_state import (
+    ARRIVED,
     DONE,
     FIRST_TOKEN,
     FREE,
@@ -30,20 +34,29 @@ from sortedf.kernels.replay_state import (
     WAITING,
     Engine,
 )
-from sortedf.kernels.replay_steps import ENDLESS, Progress, new_log, new_progress, run_steps
+from sortedf.kernels.replay_steps import ENDLESS, new_log, new_progress, run_steps
 from sortedf.routing.lengths import LengthModel
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
-_FIRST_ROOM = 256
+_ROOM = 256
+
+
+class Outcome(NamedTuple):
+    """What became of a request: seconds, nan for what never came, and how often it was preempted."""
+
+    first_token: float
+    completion: float
+    preemptions: int
 
 
 class LiveEngine:
     """One engine of several, replayed as far as the clock of all has come.
 
     Between two moments of interest the engine is driven by the compiled replay of single steps; it
-    stands before its next ``schedule()`` call then, and takes requests at any time up to it.
+    stands before its next ``schedule()`` call then, and takes requests at any time up to it. Its
+    size follows the requests that are there, not those that have been.
 
     Parameters
     ----------
@@ -52,7 +65,9 @@ class LiveEngine:
     step_time
         How long its steps take.
     lengths
-        What is foreseen of outputs while requests are served.
+        What is foreseen of outputs while requests are served; can be exchanged.
+    record
+        Whether to keep what became of requests, for :meth:`outcome`.
 
     Raises
     ------
@@ -61,7 +76,12 @@ class LiveEngine:
     """
 
     def __init__(
-        self, settings: EngineSettings, step_time: StepTimeModel, lengths: LengthModel
+        self,
+        settings: EngineSettings,
+        step_time: StepTimeModel,
+        lengths: LengthModel,
+        *,
+        record: bool = True,
     ) -> None:
         if settings.policy != Policy.FCFS:
             raise OptionError(f"instances are first come, first served, not {settings.policy}")
@@ -69,20 +89,30 @@ class LiveEngine:
             raise OptionError("instances are replayed without prefix caching; turn it off")
         self.settings = settings
         self.lengths = lengths
-        self.n_sent = 0
         self.now = -math.inf
         self._seconds = step_time.seconds
         self._rules = settings.rules()
         self._log = new_log(0, 0, 0)
-        self._all = open_engine(self._rules, _FIRST_ROOM)
-        self._progress = new_progress(_FIRST_ROOM, -math.inf)
-        self._predicted = np.ones(_FIRST_ROOM)
+        self._all = open_engine(self._rules, _ROOM)
+        self._progress = new_progress(_ROOM, 0.0)
+        self._predicted, self._deadline = np.ones(_ROOM), np.full(_ROOM, np.inf)
+        self._ticket = np.zeros(_ROOM, np.int64)
+        self._rows = self._sent = 0
         self._engine = _leading(self._all, 0)
+        self._past: dict[int, Outcome] | None = {} if record else None
 
-    def send(self, prompt: int, output: int, predicted: float, arrival: float) -> int:
+    def send(
+        self,
+        prompt: int,
+        output: int,
+        predicted: float,
+        arrival: float,
+        deadline: float = math.inf,
+    ) -> int:
         """Send a request at ``arrival`` (seconds), to where the engine has been advanced.
 
-        ``output`` is what it will generate, ``predicted`` what is known of that. Gives its row.
+        ``output`` is what it will generate, ``predicted`` what is known of that, ``deadline`` the
+        second by which its first token counts. Gives its ticket: 0, 1, ... as they are sent.
 
         Raises
         ------
@@ -90,16 +120,19 @@ class LiveEngine:
             As :func:`sortedf.engine.estimate_ttft`.
         """
         self.check(prompt, output)
-        row = self.n_sent
+        row = self._rows
         if row == len(self._predicted):
-            self._grow()
+            self._make_room()
+            row = self._rows
         send(self._all, row, prompt, output, arrival)
-        self._predicted[row] = predicted
-        self.n_sent += 1
-        self._engine = _leading(self._all, self.n_sent)
-        if row == 0:
+        self._predicted[row], self._deadline[row] = predicted, deadline
+        self._ticket[row] = self._sent
+        self._rows, self._sent = row + 1, self._sent + 1
+        self._engine = _leading(self._all, self._rows)
+        if self._sent == 1:
             self._progress.moments[:] = arrival
-        return row
+        self.advance(arrival)  # lets it into the queue
+        return self._sent - 1
 
     def check(self, prompt: int, output: int) -> None:
         """Refuse what the engine could never finish; see :meth:`send`."""
@@ -121,7 +154,7 @@ class LiveEngine:
     def advance(self, until: float) -> None:
         """Drive the engine until its next call is at ``until`` (seconds) or later."""
         self.now = until
-        if self.n_present == 0 and self.n_sent == self._arrived:
+        if self.n_present == 0 and self._engine.counts[ARRIVED] == self._rows:
             return
         state = run_steps(
             self._rules, self._engine, self._seconds, self._log, self._progress, until
@@ -129,9 +162,25 @@ class LiveEngine:
         if state == ENDLESS:
             raise SortedfError("the engine never ends: the head of the queue never fits")
 
-    def withdraw(self, row: int) -> bool:
+    def withdraw(self, ticket: int) -> bool:
         """Take a request back; what it has computed is lost. False if it has ended, or does now."""
-        return bool(withdraw(self._rules, self._engine, row))
+        row = self._row(ticket)
+        return row >= 0 and bool(withdraw(self._rules, self._engine, row))
+
+    def note_progress(self, ticket: int, sampled: int) -> bool:
+        """Let a request have so many output tokens, as was seen on the real engine; see the kernel.
+
+        It must be less than the output that it was sent with.
+        """
+        row = self._row(ticket)
+        return row >= 0 and bool(note_progress(self._rules, self._engine, row, sampled))
+
+    def late(self) -> list[int]:
+        """Give the tickets of those that wait for their first token beyond their deadline."""
+        if self.n_waiting == 0:
+            return []
+        rows = late_rows(self._engine, self._deadline, self.now)
+        return [int(ticket) for ticket in self._ticket[rows]]
 
     def ttft(self, prompt: int, predicted: float) -> float:
         """Estimate the seconds from now to the first token of a request that is sent now.
@@ -154,14 +203,25 @@ class LiveEngine:
             raise SortedfError("the engine never comes to this request")
         return float(seconds)
 
-    def rows(self) -> tuple[IntArray, int]:
+    def live(self) -> tuple[IntArray, int]:
         """Give the live requests as :class:`sortedf.engine.EngineState` takes them, joined.
 
         Rows (prompt, output foreseen, sampled, computed), shape (n, 4): those that run, then those
         that wait; and how many run.
         """
-        live, n_running = live_rows(self._rules, self._engine, self._predicted, self.lengths.longer)
-        return live, int(n_running)
+        rows, n_running = live_rows(
+            self._rules, self._engine, self._predicted, self.lengths.longer
+        )
+        return rows, int(n_running)
+
+    def outcome(self, ticket: int) -> Outcome:
+        """Tell what became of a request so far."""
+        if self._past is not None and ticket in self._past:
+            return self._past[ticket]
+        row = self._row(ticket)
+        if row < 0:
+            raise OptionError(f"nothing is kept of request {ticket}")
+        return self._outcome(row)
 
     @property
     def busy(self) -> float:
@@ -191,48 +251,38 @@ class LiveEngine:
             outstanding_tokens(self._rules, self._engine, self._predicted, self.lengths.longer)
         )
 
-    @property
-    def first_token(self) -> FloatArray:
-        """Seconds of the first tokens, nan where not yet, shape (sent,)."""
-        return self._engine.times[:, FIRST_TOKEN]
+    def _row(self, ticket: int) -> int:
+        """Row of a request; -1 where it is no longer kept. O(log n)."""
+        row = int(np.searchsorted(self._ticket[: self._rows], ticket))
+        return row if row < self._rows and self._ticket[row] == ticket else -1
 
-    @property
-    def completion(self) -> FloatArray:
-        """Seconds of the last tokens, nan where not yet, shape (sent,)."""
-        return self._engine.times[:, DONE]
+    def _outcome(self, row: int) -> Outcome:
+        times, requests = self._engine.times[row], self._engine.requests[row]
+        return Outcome(
+            float(times[FIRST_TOKEN]), float(times[DONE]), int(requests[PREEMPTIONS])
+        )
 
-    @property
-    def preemptions(self) -> IntArray:
-        """How often each was preempted, shape (sent,)."""
-        return self._engine.requests[:, PREEMPTIONS]
-
-    @property
-    def gone(self) -> npt.NDArray[np.bool_]:
-        """Who has left, shape (sent,)."""
-        return self._engine.requests[:, GONE] == 1
-
-    @property
-    def _arrived(self) -> int:
-        from sortedf.kernels.replay_state import ARRIVED
-
-        return int(self._engine.counts[ARRIVED])
-
-    def _grow(self) -> None:
-        """Double the room."""
-        old, n = self._all, self.n_sent
-        larger = open_engine(self._rules, 2 * n)
-        larger.requests[:n] = old.requests
-        larger.room[:n] = old.room
-        larger.times[:n] = old.times
-        larger.lists[:, :n] = old.lists
-        larger.counts[:] = old.counts
-        self._all = larger
-        progress = new_progress(2 * n, 0.0)
+    def _make_room(self) -> None:
+        """Leave out those who are gone, so that at least half of the room is free."""
+        gone = self._engine.requests[:, GONE] == 1
+        if self._past is not None:
+            for row in np.flatnonzero(gone):
+                self._past[int(self._ticket[row])] = self._outcome(row)
+        kept = np.flatnonzero(~gone)
+        room = max(_ROOM, 1 << int(2 * len(kept)).bit_length())
+        self._all = without_gone(self._rules, self._engine, self._progress, room)
+        progress, n = new_progress(room, 0.0), len(kept)
         progress.moments[:] = self._progress.moments
         progress.numbers[:] = self._progress.numbers
-        progress.leaving[:n] = self._progress.leaving
+        progress.leaving[:n] = self._progress.leaving[:n]
         self._progress = progress
-        self._predicted = np.concatenate([self._predicted, np.ones(n)])
+        for name, empty in (("_predicted", 1.0), ("_deadline", np.inf), ("_ticket", 0)):
+            old = getattr(self, name)
+            fresh = np.full(room, empty, old.dtype)
+            fresh[:n] = old[kept]
+            setattr(self, name, fresh)
+        self._rows = n
+        self._engine = _leading(self._all, n)
 
 
 def _leading(engine: Engine, n: int) -> Engine:

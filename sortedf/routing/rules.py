@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
 
+from sortedf.errors import OptionError
+from sortedf.kernels.step_terms import PREFILL_TOKENS, STEPS
 from sortedf.routing.fleet import HELD, Arriving, Fleet
+from sortedf.routing.limited_sharing import LimitedSharing, SaturatedError
+from sortedf.routing.priced import Priced
+from sortedf.routing.work import share_seconds
 
 
 class Rule(Protocol):
@@ -77,20 +84,81 @@ class Published:
 
 
 class Guarded:
-    """Only where it surely answers in time; what is doomed goes out of the way."""
+    """The published rule with a margin, and a place for the doomed.
 
-    def __init__(self, margin: float = 0.5, doomed: str = "back") -> None:
+    Parameters
+    ----------
+    margin
+        Of the limit, within which the estimate must be. At a half it means in effect: only where
+        the request is admitted at once.
+    doomed
+        Where those go that nobody answers in time: ``back``, to the router's queue; ``least``, to
+        the instance that they are worth least on, which is sacrificed.
+    """
+
+    def __init__(self, margin: float = 0.5, doomed: str = "least") -> None:
+        if not margin > 0 or doomed not in ("back", "least"):
+            raise OptionError(f"margin is {margin!r} and doomed {doomed!r}; > 0, back or least")
         self.margin, self.doomed = margin, doomed
 
     def choose(self, request: Arriving, fleet: Fleet) -> int:
         """Give the best that answers well in time."""
-        ttft = fleet.ttft(request)
-        in_time = ttft <= request.limit * self.margin
+        in_time = fleet.ttft(request) <= request.limit * self.margin
         if in_time.any():
             return int(np.argmax(np.where(in_time, request.utility, -np.inf)))
-        if self.doomed == "least":
-            return int(np.argmin(request.utility))
-        return HELD
+        return int(np.argmin(request.utility)) if self.doomed == "least" else HELD
+
+
+class AverageCase:
+    """The published rule on average estimates: of each instance only its arrival rate is known.
+
+    Limited processor sharing (:class:`~sortedf.routing.limited_sharing.LimitedSharing`) by what was
+    sent there of late. An instance to which more is sent than it serves answers never.
+    """
+
+    def __init__(self, window: float = 60.0) -> None:
+        if not window > 0:
+            raise OptionError(f"window is {window!r}; give seconds above 0")
+        self.window = window
+        self._sent: list[deque[tuple[float, float, float]]] = []
+
+    def choose(self, request: Arriving, fleet: Fleet) -> int:
+        """Give the best that answers in time on average, or the first to answer."""
+        self._sent = self._sent or [deque() for _ in fleet.instances]
+        ttft = np.array([self.ttft(request, fleet, place) for place in range(len(fleet))])
+        in_time = ttft <= request.limit
+        if in_time.any():
+            place = int(np.argmax(np.where(in_time, request.utility, -np.inf)))
+        elif np.isfinite(ttft).any():
+            place = int(np.argmin(ttft))
+        else:  # all are saturated, and alike
+            place = int(np.argmin([len(sent) for sent in self._sent]))
+        one = fleet.instances[place]
+        work = float(share_seconds(one, request.prompt_tokens, request.predicted[place]))
+        held = request.prompt_tokens + request.predicted[place] / 2
+        self._sent[place].append((request.arrival, work, held))
+        return place
+
+    def ttft(self, request: Arriving, fleet: Fleet, place: int) -> float:
+        """Estimate the seconds to the first token on an instance; inf where it is saturated."""
+        one, sent = fleet.instances[place], self._sent[place]
+        while sent and sent[0][0] < request.arrival - self.window:
+            sent.popleft()
+        prefill_rate = 1 / max(one.step_time.seconds[PREFILL_TOKENS], 1e-12)
+        step = float(one.step_time.seconds[STEPS])
+        if not sent:
+            return request.prompt_tokens / prefill_rate + step
+        _, work, held = np.mean(sent, axis=0)
+        sharers = min(one.settings.max_num_seqs, int(one.settings.kv_tokens / held))
+        try:
+            queue = LimitedSharing(
+                arrival_rate=len(sent) / self.window,
+                service_rate=1 / work,
+                sharers=max(sharers, 1),
+            )
+        except SaturatedError:
+            return math.inf
+        return queue.ttft(request.prompt_tokens, prefill_rate, step)
 
 
 RULES: Mapping[str, Callable[[], Rule]] = MappingProxyType(
@@ -100,6 +168,24 @@ RULES: Mapping[str, Callable[[], Rule]] = MappingProxyType(
         "least-outstanding": LeastOutstanding,
         "latency-agnostic": LatencyAgnostic,
         "sfs": Published,
+        "lps": AverageCase,
         "guarded": Guarded,
+        "priced": Priced,
     }
 )
+"""Rules by name, with their default parameters."""
+
+BASELINES = ("round-robin", "shortest-queue", "least-outstanding", "latency-agnostic")
+
+
+def rule_named(name: str) -> Rule:
+    """Give a rule of :data:`RULES`.
+
+    Raises
+    ------
+    OptionError
+        For an unknown name.
+    """
+    if name not in RULES:
+        raise OptionError(f"no rule is called {name!r}; there are {', '.join(RULES)}")
+    return RULES[name]()

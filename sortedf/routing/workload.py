@@ -98,7 +98,7 @@ def utilities(
     *,
     foreseen: bool = False,
 ) -> FloatArray:
-    """Utility of each request on each instance, shape (n, R): (quality - weight x cost) / 100.
+    """Give each request's utility on each instance, (n, R): (quality - weight x cost) / 100.
 
     Quality is in per cent and cost in millionths of a dollar, as price a million tokens times
     tokens; arXiv 2607.18253 does not give the unit of its costs, and with this one they decide
