@@ -29,6 +29,8 @@ class EngineInstance:
         Dollars a million tokens.
     quality
         Per cent by task.
+    mean_output
+        Tokens of its answers on average, for workloads that are drawn.
 
     Raises
     ------
@@ -42,6 +44,7 @@ class EngineInstance:
     prompt_price: float
     output_price: float
     quality: Mapping[str, float] = field(default_factory=dict)
+    mean_output: float = 1_550.0
 
     def __post_init__(self) -> None:
         for what in ("prompt_price", "output_price"):
@@ -51,16 +54,18 @@ class EngineInstance:
             if not 0 <= value <= 100:
                 raise OptionError(f"quality of {self.name} for {task} is {value!r}; give per cent")
 
-    def utility(self, task: str, prompt_tokens: float, output_tokens: float, weight: float) -> float:
-        """(quality - weight x cost) / 100; see :func:`sortedf.routing.workload.utilities`."""
+    def utility(
+        self, task: str, prompt_tokens: float, output_tokens: float, weight: float
+    ) -> float:
+        """Give (quality - weight x cost) / 100; see :func:`sortedf.routing.workload.utilities`."""
         cost = prompt_tokens * self.prompt_price + output_tokens * self.output_price
         return (self.quality[task] - weight * cost) / 100
 
 
 _PUBLISHED = (
-    ("Qwen3-0.6B", "qwen3-0.6b-h100", 600_000, 0.044, 0.173, (53.49, 29.02, 40.98, 17.73)),
-    ("Qwen3-8B", "qwen3-8b-h100", 380_000, 0.072, 0.287, (82.67, 86.62, 88.28, 57.47)),
-    ("Qwen3-32B", "qwen3-32b-h100-tp2", 300_000, 0.287, 0.640, (88.85, 95.93, 92.69, 80.69)),
+    ("Qwen3-0.6B", "qwen3-0.6b-h100", 0.044, 0.173, (53.49, 29.02, 40.98, 17.73), 600_000, 1_450),
+    ("Qwen3-8B", "qwen3-8b-h100", 0.072, 0.287, (82.67, 86.62, 88.28, 57.47), 380_000, 1_550),
+    ("Qwen3-32B", "qwen3-32b-h100-tp2", 0.287, 0.640, (88.85, 95.93, 92.69, 80.69), 300_000, 2_000),
 )
 
 
@@ -68,7 +73,7 @@ def published_instances() -> tuple[EngineInstance, ...]:
     """Give the three instances of arXiv 2607.18253.
 
     Coefficients, prices, qualities, 512 seats and 32,768 tokens a step are published; the KV
-    budgets, of 80 GB GPUs after the weights, are assumed for this project.
+    budgets (80 GB GPUs, less the weights) and the mean outputs are assumed for this project.
     """
     models = published()
     return tuple(
@@ -81,6 +86,15 @@ def published_instances() -> tuple[EngineInstance, ...]:
             prompt_price=prompt_price,
             output_price=output_price,
             quality=dict(zip(TASKS, quality, strict=True)),
+            mean_output=mean_output,
         )
-        for name, coefficients, kv_tokens, prompt_price, output_price, quality in _PUBLISHED
+        for (
+            name,
+            coefficients,
+            prompt_price,
+            output_price,
+            quality,
+            kv_tokens,
+            mean_output,
+        ) in _PUBLISHED
     )

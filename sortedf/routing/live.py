@@ -12,6 +12,7 @@ from sortedf.engine.replay_input import most_in_a_step
 from sortedf.engine.settings import EngineSettings, Policy
 from sortedf.engine.step_time import StepTimeModel
 from sortedf.errors import InfeasibleError, InvalidRequestError, OptionError, SortedfError
+from sortedf.kernels.replay_ahead import LIVE_COMPUTED, LIVE_PROMPT
 from sortedf.kernels.replay_live import (
     first_token_of_next,
     late_rows,
@@ -209,9 +210,7 @@ class LiveEngine:
         Rows (prompt, output foreseen, sampled, computed), shape (n, 4): those that run, then those
         that wait; and how many run.
         """
-        rows, n_running = live_rows(
-            self._rules, self._engine, self._predicted, self.lengths.longer
-        )
+        rows, n_running = live_rows(self._rules, self._engine, self._predicted, self.lengths.longer)
         return rows, int(n_running)
 
     def outcome(self, ticket: int) -> Outcome:
@@ -251,6 +250,12 @@ class LiveEngine:
             outstanding_tokens(self._rules, self._engine, self._predicted, self.lengths.longer)
         )
 
+    @property
+    def prompt_tokens_ahead(self) -> int:
+        """Prompt tokens of those who are there that are still to be computed."""
+        rows, _ = self.live()
+        return int(np.maximum(rows[:, LIVE_PROMPT] - rows[:, LIVE_COMPUTED], 0).sum())
+
     def _row(self, ticket: int) -> int:
         """Row of a request; -1 where it is no longer kept. O(log n)."""
         row = int(np.searchsorted(self._ticket[: self._rows], ticket))
@@ -258,9 +263,7 @@ class LiveEngine:
 
     def _outcome(self, row: int) -> Outcome:
         times, requests = self._engine.times[row], self._engine.requests[row]
-        return Outcome(
-            float(times[FIRST_TOKEN]), float(times[DONE]), int(requests[PREEMPTIONS])
-        )
+        return Outcome(float(times[FIRST_TOKEN]), float(times[DONE]), int(requests[PREEMPTIONS]))
 
     def _make_room(self) -> None:
         """Leave out those who are gone, so that at least half of the room is free."""

@@ -41,6 +41,8 @@ class Priced:
         For an option out of range.
     """
 
+    conditional = True
+
     def __init__(
         self, share: float = 0.9, margin: float = 1.0, window: int = 256, every: int = 8
     ) -> None:
@@ -55,7 +57,9 @@ class Priced:
         """Give the instance of the greatest gain, or HELD where there is none in time."""
         work = np.array(
             [
-                float(share_seconds(one, request.prompt_tokens, request.predicted[place]))
+                float(
+                    share_seconds(one, request.prompt_tokens, round(request.predicted[place]) or 1)
+                )
                 for place, one in enumerate(fleet.instances)
             ]
         )

@@ -196,11 +196,11 @@ class Router:
 
     def _arriving(self, request: RouteRequest) -> Arriving:
         instances = self.fleet.instances
-        predicted = np.broadcast_to(
-            np.asarray(request.predicted, np.float64), (len(instances),)
-        )
+        predicted = np.broadcast_to(np.asarray(request.predicted, np.float64), (len(instances),))
         if not (predicted > 0).all() or request.prompt_tokens < 1 or not request.limit > 0:
-            raise OptionError(f"request {request.id!r} needs a prompt, an output and a limit above 0")
+            raise OptionError(
+                f"request {request.id!r} needs a prompt, an output and a limit above 0"
+            )
         missing = [one.name for one in instances if request.task not in one.quality]
         if missing:
             raise OptionError(f"{missing[0]} has no quality for the task {request.task!r}")

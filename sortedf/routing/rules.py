@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Protocol
 
@@ -19,7 +20,13 @@ from sortedf.routing.work import share_seconds
 
 
 class Rule(Protocol):
-    """Decides for one request at a time."""
+    """Decides for one request at a time.
+
+    ``conditional`` says whether it foresees outputs by what there is of them so far, rather than as
+    they were predicted.
+    """
+
+    conditional: bool
 
     def choose(self, request: Arriving, fleet: Fleet) -> int:
         """Give the instance that the request is sent to now, or HELD."""
@@ -28,6 +35,8 @@ class Rule(Protocol):
 
 class RoundRobin:
     """One instance after another."""
+
+    conditional = False
 
     def __init__(self) -> None:
         self._next = 0
@@ -42,6 +51,8 @@ class RoundRobin:
 class ShortestQueue:
     """The instance with the fewest requests that run or wait; the first of equals."""
 
+    conditional = False
+
     def choose(self, request: Arriving, fleet: Fleet) -> int:
         """Give the instance of the shortest queue."""
         return int(np.argmin(fleet.queues))
@@ -50,6 +61,8 @@ class ShortestQueue:
 class LeastOutstanding:
     """The instance with the fewest tokens still to be computed; the first of equals."""
 
+    conditional = False
+
     def choose(self, request: Arriving, fleet: Fleet) -> int:
         """Give the instance with the least to do."""
         return int(np.argmin([engine.outstanding_tokens for engine in fleet.engines]))
@@ -57,6 +70,8 @@ class LeastOutstanding:
 
 class LatencyAgnostic:
     """The instance of the greatest utility, whenever it answers."""
+
+    conditional = False
 
     def choose(self, request: Arriving, fleet: Fleet) -> int:
         """Give the instance of the greatest utility."""
@@ -70,8 +85,10 @@ class Published:
     less ``delta`` times the estimated seconds is what is greatest.
     """
 
-    def __init__(self, delta: float = 0.0) -> None:
-        self.delta = delta
+    def __init__(self, delta: float = 0.0, *, conditional: bool = False) -> None:
+        if not 0 <= delta < math.inf:
+            raise OptionError(f"delta is {delta!r}; give utility a second, at least 0")
+        self.delta, self.conditional = delta, conditional
 
     def choose(self, request: Arriving, fleet: Fleet) -> int:
         """Give the best that answers in time, or the first to answer."""
@@ -96,6 +113,8 @@ class Guarded:
         the instance that they are worth least on, which is sacrificed.
     """
 
+    conditional = True
+
     def __init__(self, margin: float = 0.5, doomed: str = "least") -> None:
         if not margin > 0 or doomed not in ("back", "least"):
             raise OptionError(f"margin is {margin!r} and doomed {doomed!r}; > 0, back or least")
@@ -116,6 +135,8 @@ class AverageCase:
     sent there of late. An instance to which more is sent than it serves answers never.
     """
 
+    conditional = False
+
     def __init__(self, window: float = 60.0) -> None:
         if not window > 0:
             raise OptionError(f"window is {window!r}; give seconds above 0")
@@ -134,7 +155,9 @@ class AverageCase:
         else:  # all are saturated, and alike
             place = int(np.argmin([len(sent) for sent in self._sent]))
         one = fleet.instances[place]
-        work = float(share_seconds(one, request.prompt_tokens, request.predicted[place]))
+        work = float(
+            share_seconds(one, request.prompt_tokens, round(request.predicted[place]) or 1)
+        )
         held = request.prompt_tokens + request.predicted[place] / 2
         self._sent[place].append((request.arrival, work, held))
         return place
@@ -168,8 +191,10 @@ RULES: Mapping[str, Callable[[], Rule]] = MappingProxyType(
         "least-outstanding": LeastOutstanding,
         "latency-agnostic": LatencyAgnostic,
         "sfs": Published,
+        "sfs-conditional": partial(Published, conditional=True),
         "lps": AverageCase,
         "guarded": Guarded,
+        "guarded-back": partial(Guarded, doomed="back"),
         "priced": Priced,
     }
 )

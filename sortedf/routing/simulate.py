@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from sortedf.kernels.step_terms import PREFILL_TOKENS
 from sortedf.routing.fleet import HELD, Arriving, Fleet
 from sortedf.routing.instances import EngineInstance
 from sortedf.routing.lengths import LengthModel
@@ -45,6 +46,9 @@ class Routed:
     estimate
         Estimated seconds from its arrival to its first token where it was served, nan where it was
         not sent at once, or nobody asked for estimates.
+    by_throughput
+        The same by a throughput rule: prompt tokens still to be computed there, its own included,
+        by the seconds of a prefill token.
     """
 
     workload: RoutedWorkload
@@ -55,6 +59,7 @@ class Routed:
     utility: FloatArray
     preemptions: IntArray
     estimate: FloatArray
+    by_throughput: FloatArray
 
     @property
     def ttft(self) -> FloatArray:
@@ -131,6 +136,7 @@ class _Run:
         self.foreseen = utilities(workload, instances, weight, foreseen=True)
         self.place, self.ticket = np.full(n, HELD), np.full(n, -1)
         self.sent, self.estimate = np.full(n, np.nan), np.full(n, np.nan)
+        self.by_throughput = np.full(n, np.nan)
         self.owner: list[list[int]] = [[] for _ in instances]
 
     def go_on(self, until: float, demotes: bool) -> None:
@@ -164,6 +170,9 @@ class _Run:
         if estimates:
             engine = self.fleet.engines[place]
             self.estimate[j] = engine.ttft(request.prompt_tokens, w.predicted[j, place])
+            ahead = engine.prompt_tokens_ahead + request.prompt_tokens
+            seconds = self.instances[place].step_time.seconds[PREFILL_TOKENS]
+            self.by_throughput[j] = ahead * seconds
         self._send(request, place)
 
     def _ticks(self, demotes: bool) -> bool:
@@ -221,4 +230,5 @@ class _Run:
             utility=worth[np.arange(len(worth)), self.place],
             preemptions=np.array([end.preemptions for end in ends], np.int64),
             estimate=self.estimate,
+            by_throughput=self.by_throughput,
         )

@@ -36,31 +36,36 @@ class Work(NamedTuple):
 def least_work(
     instance: EngineInstance, prompt_tokens: npt.ArrayLike, output_tokens: npt.ArrayLike
 ) -> Work:
-    """Give the least that requests can take, whatever steps they are in, without preemption.
+    """Give the least that requests can take, whatever steps they are in.
 
     A prompt token costs at least the lesser of a prefill and a decode token (a last chunk of one
-    token counts as a decode). The decodes are the o - 1 steps with contexts s .. s + o - 2, in
-    which a request holds s + 1 .. s + o - 1 tokens.
+    token counts as a decode). The other o - 1 tokens come of decodes with contexts s .. s + o - 2,
+    in which a request holds s + 1 .. s + o - 1 tokens; or, after a preemption, of the chunks that
+    compute all these again, if that is less. O(n + longest request).
     """
-    s, o = np.asarray(prompt_tokens, np.float64), np.asarray(output_tokens, np.float64)
+    s, o = np.asarray(prompt_tokens, np.int64), np.asarray(output_tokens, np.int64)
     seconds = instance.step_time.seconds
-    k = o - 1
-    contexts = k * s + k * (k - 1) / 2
-    squares = k * s * s + s * k * (k - 1) + (k - 1) * k * (2 * k - 1) / 6
+    token = min(seconds[PREFILL_TOKENS], seconds[DECODE_TOKENS])
+    context = np.arange(np.max(s + o, initial=1), dtype=np.float64)
+    decode = (
+        seconds[DECODE_TOKENS]
+        + context * seconds[CONTEXT]
+        + context * context * seconds[CONTEXT_SQUARED]
+    )
+    upto = np.concatenate([[0.0], np.cumsum(np.minimum(decode, token * (context + 1)))])
+    k = (o - 1).astype(np.float64)
     return Work(
-        prefill=s * min(seconds[PREFILL_TOKENS], seconds[DECODE_TOKENS]),
-        decode=k * seconds[DECODE_TOKENS]
-        + contexts * seconds[CONTEXT]
-        + squares * seconds[CONTEXT_SQUARED],
-        steps=o,
-        token_steps=contexts + k,
+        prefill=s * token,
+        decode=upto[s + o - 1] - upto[s],
+        steps=o.astype(np.float64),
+        token_steps=k * s + k * (k + 1) / 2,
     )
 
 
 def share_seconds(
     instance: EngineInstance, prompt_tokens: npt.ArrayLike, output_tokens: npt.ArrayLike
 ) -> FloatArray:
-    """Seconds of a full instance that requests take: their own, and their part of what is fixed.
+    """Give the seconds of a full instance that requests take: their own, and their part of what is fixed.
 
     Of the fixed seconds of a step a request has as large a part as of the KV cache, or of the
     seats, whichever is more. Derived for this project.
@@ -68,7 +73,5 @@ def share_seconds(
     work = least_work(instance, prompt_tokens, output_tokens)
     settings = instance.settings
     part = np.maximum(work.token_steps / settings.kv_tokens, work.steps / settings.max_num_seqs)
-    result: FloatArray = (
-        work.prefill + work.decode + part * instance.step_time.seconds[STEPS]
-    )
+    result: FloatArray = work.prefill + work.decode + part * instance.step_time.seconds[STEPS]
     return result

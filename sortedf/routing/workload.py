@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sortedf.errors import OptionError
-from sortedf.routing.instances import TASKS, EngineInstance
+from sortedf.routing.instances import TASKS, EngineInstance, published_instances
 from sortedf.serving.arrivals import modulated, poisson
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -24,7 +24,6 @@ PROMPTS = {"alpaca": (60, 0.6), "govreport": (9_000, 0.5), "hotpotqa": (1_300, 0
            "writingprompts": (40, 0.5)}  # fmt: skip
 """Prompt tokens by task: median and deviation of the logarithm."""
 
-MEAN_OUTPUTS = (1_450, 1_550, 2_000)
 OUTPUT_SIGMA = 0.6
 SHARED = 0.7
 
@@ -131,31 +130,39 @@ def drawn_arrivals(kind: str, n: int, rate: float, seed: int) -> FloatArray:
 def published_workload(
     n: int,
     rate: float,
+    instances: Sequence[EngineInstance] | None = None,
     *,
     arrivals: str = "poisson",
     sigma: float = 0.4,
     seed: int = 0,
 ) -> RoutedWorkload:
-    """Draw the published comparison's requests: four tasks in equal shares, for its three models.
+    """Draw the published comparison's requests: four tasks in equal shares.
 
     Limits are published; lengths are assumed for this project: prompts log-normal by task, outputs
-    log-normal of means 1,450, 1,550 and 2,000 tokens, alike on the three models.
+    log-normal (deviation 0.6) with the instances' means, alike on all of them.
 
     Parameters
     ----------
+    instances
+        Where they may go; the published ones when left out.
     arrivals
         See :func:`drawn_arrivals`.
     sigma
         Predicted over true outputs is log-normal of median 1 with this deviation; 0 is exact.
     """
+    if n < 1:
+        raise OptionError(f"a workload of {n} requests is none; take at least 1")
+    if not 0 <= sigma < math.inf:
+        raise OptionError(f"sigma is {sigma!r}; it must be a number of at least 0")
+    means = np.array([one.mean_output for one in instances or published_instances()])
     rng = np.random.default_rng([seed, 9])
     kinds = rng.integers(0, len(TASKS), n)
     medians = np.array([PROMPTS[task][0] for task in TASKS])[kinds]
     spreads = np.array([PROMPTS[task][1] for task in TASKS])[kinds]
     prompt = np.clip(np.rint(medians * np.exp(spreads * rng.standard_normal(n))), 1, LONGEST_PROMPT)
-    common, own = rng.standard_normal((n, 1)), rng.standard_normal((n, len(MEAN_OUTPUTS)))
+    common, own = rng.standard_normal((n, 1)), rng.standard_normal((n, len(means)))
     z = math.sqrt(SHARED) * common + math.sqrt(1 - SHARED) * own
-    output = np.array(MEAN_OUTPUTS) * np.exp(OUTPUT_SIGMA * z - OUTPUT_SIGMA**2 / 2)
+    output = means * np.exp(OUTPUT_SIGMA * z - OUTPUT_SIGMA**2 / 2)
     output = np.clip(np.rint(output), 1, LONGEST_OUTPUT)
     noise = np.exp(sigma * rng.standard_normal(output.shape))
     return RoutedWorkload(
