@@ -21,6 +21,7 @@ from sortedf.cli import (
     predict,
     prove,
     report,
+    route,
     solve,
     validate,
     verify,
@@ -48,6 +49,7 @@ for command in (
     predict.predict,
     run_plan.run,
     validate.validate,
+    route.route,
 ):
     app.command()(command)
 app.command("kv-budget")(kv_budget.kv_budget)
