@@ -33,12 +33,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tenth", action="store_true")
     parser.add_argument("--arrivals", default="poisson,mmpp-3,mmpp-6")
+    parser.add_argument("--rates", default=",".join(f"{rate:g}" for rate in RATES))
     parser.add_argument("--requests", type=int, default=2_000)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sigma", type=float, default=0.4)
     options = parser.parse_args()
-    rates: tuple[float, ...]
-    kinds, rates, seeds, n = options.arrivals.split(","), RATES, options.seeds, options.requests
+    rates = tuple(float(rate) for rate in options.rates.split(","))
+    kinds, seeds, n = options.arrivals.split(","), options.seeds, options.requests
     if options.tenth:
         kinds, rates, seeds, n = ["poisson"], (3.0, 5.0, 8.8), 1, 2_000
     instances = published_instances()

@@ -67,8 +67,8 @@ def share_seconds(
 ) -> FloatArray:
     """Give the seconds of a full instance that requests take.
 
-    Their own, and their part of what is fixed. Of the fixed seconds of a step a request has as large a part as of the KV cache, or of the
-    seats, whichever is more. Derived for this project.
+    Their own, and their part of what is fixed: of the fixed seconds of a step a request has as
+    large a part as of the KV cache, or of the seats, whichever is more. Derived for this project.
     """
     work = least_work(instance, prompt_tokens, output_tokens)
     settings = instance.settings
