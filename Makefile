@@ -38,6 +38,7 @@ bench-tenth: $(VENV)/.bench
 	$(BIN)/python bench/policies.py --tenth
 	$(BIN)/python bench/predictor.py --tenth
 	$(BIN)/python bench/online_theory.py --tenth
+	$(BIN)/python bench/routing.py --tenth
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check

@@ -22,6 +22,7 @@ from sortedf.cli import (
     predict,
     prove,
     report,
+    route,
     simulate,
     solve,
     validate,
@@ -52,6 +53,7 @@ for command in (
     run_plan.run,
     validate.validate,
     simulate.simulate,
+    route.route,
 ):
     app.command()(command)
 app.command("kv-budget")(kv_budget.kv_budget)

@@ -55,9 +55,24 @@ class FirstCome(NamedTuple):
     asynchronous: bool
 
 
+@jit
 def first_come(rules: Rules) -> FirstCome:
     """Give the rules of an engine that serves first come, first served, without prefix caching."""
-    return FirstCome(*(getattr(rules, name) for name in FirstCome._fields))
+    return FirstCome(
+        rules.blocks,
+        rules.block_size,
+        rules.token_budget,
+        rules.seats,
+        rules.chunk_cap,
+        rules.cap_alone,
+        rules.cap_shared,
+        rules.chunked,
+        rules.watermark,
+        rules.gate,
+        rules.longest,
+        rules.skip_after_victim,
+        rules.asynchronous,
+    )
 
 
 @lean_jit

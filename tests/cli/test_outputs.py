@@ -23,6 +23,7 @@ WRITES = {
     "run": {"--output"},
     "simulate": {"--output"},
     "learn": {"--output"},
+    "route": {"--output"},
     "prove": {"--output"},
     "prove counterexample": {"--output"},
     "prove find": {"--output"},
