@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Tests go by iterations, not by seconds.
+settings.register_profile("sortedf", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("sortedf")
 
 
 @pytest.fixture(scope="session")

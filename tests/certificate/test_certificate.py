@@ -68,7 +68,7 @@ def instances(draw: st.DrawFn, most: int = 4, longest: int = 3) -> Instance:
     return Instance(s, o, tightest + draw(st.integers(0, 6)), release=a)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(instances(), st.randoms(use_true_random=False), st.integers(0, 14))
 def test_no_certificate_is_above_the_optimum(
     instance: Instance, rng: random.Random, horizon: int
@@ -81,7 +81,7 @@ def test_no_certificate_is_above_the_optimum(
     assert report.bound <= least_latency(instance)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(instances(most=5, longest=12), st.randoms(use_true_random=False), st.integers(0, 60))
 def test_bound_is_that_of_the_naive_twin(
     instance: Instance, rng: random.Random, horizon: int
@@ -92,7 +92,7 @@ def test_bound_is_that_of_the_naive_twin(
     assert ask(instance, document).bound == naive_bound(requests, document)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(instances(most=6, longest=30), st.randoms(use_true_random=False), st.integers(0, 120))
 def test_bound_is_that_of_the_kernel(instance: Instance, rng: random.Random, horizon: int) -> None:
     """The compiled bound of prices and the checker find the same fraction."""

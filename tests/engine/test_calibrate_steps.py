@@ -148,7 +148,7 @@ def test_what_cannot_be_told_is_said() -> None:
         calibrate_steps(terms[:2], [0.1, 0.1])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 10**6), st.integers(2, 4))
 @example(seed=19, columns=2)
 def test_the_regression_is_least_squares_where_nothing_stands_out(seed: int, columns: int) -> None:

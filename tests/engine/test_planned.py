@@ -100,7 +100,7 @@ def test_nothing_is_preempted_when_tokens_are_as_short_as_memory() -> None:
     assert preempting > 500
 
 
-@examples(deadline=None, max_examples=500)
+@examples(max_examples=500)
 @given(case=twin_cases(together_if_late=True))
 def test_admissions_are_those_of_the_naive_twin(case: TwinCase) -> None:
     """Where prompts take one step, exactly what a look at every later step admits is admitted."""

@@ -25,7 +25,7 @@ from sortedf.instances import read_plan, write_plan
 UNIT = StepTimeModel(fixed=1.0)
 
 
-@examples(deadline=None, max_examples=200)
+@examples(max_examples=200)
 @given(
     lengths=st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=30),
     kv_tokens=st.integers(60, 200),

@@ -131,7 +131,7 @@ def workloads(draw: st.DrawFn) -> tuple[Replay, StepTimeModel]:
     return replay, model
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(workloads())
 def test_any_workload(drawn: tuple[Replay, StepTimeModel]) -> None:
     """The same, where hypothesis looks for a difference."""

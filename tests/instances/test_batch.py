@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from batch_files import ESTIMATE, chat, completion, faults, read, rows
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sortedf.errors import OptionError
@@ -70,7 +70,6 @@ def test_a_sequence_for_each_prompt_and_answer() -> None:
     assert rows(columns) == [*first, ("r", 1, 8, 2)]
 
 
-@settings(deadline=None)
 @given(st.integers(1, 5), st.lists(st.lists(st.integers(0, 9), min_size=1), min_size=1, max_size=5))
 def test_work_is_multiplied(n: int, prompts: list[list[int]]) -> None:
     """The tokens planned are n times those of the prompts and n times the limit for each prompt."""
@@ -161,7 +160,6 @@ def test_a_sequence_may_not_take_the_name_of_a_line() -> None:
     ]
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(st.characters(codec="utf-8"), min_size=1), unique=True, min_size=1))
 def test_ids_come_back_exactly(names: list[str]) -> None:
     """No id is trimmed, folded, normalised or merged with another."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from batch_files import ESTIMATE, JSON, as_source, chat, completion, faults, line, read, rows
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sortedf.errors import SortedfError
@@ -170,7 +170,6 @@ def try_to_read(source: Source) -> None:
     assert lengths == {len(columns.ids)}
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_random_json_in_any_field(data: st.DataObject) -> None:
     """Whatever JSON stands in a field, the line is planned or refused with a clear error."""
@@ -184,7 +183,6 @@ def test_random_json_in_any_field(data: st.DataObject) -> None:
     try_to_read(as_source([chat("a"), entry]))
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_damaged_bytes(data: st.DataObject) -> None:
     """A file with bytes changed, cut off or put in raises nothing but sortedf's own errors."""

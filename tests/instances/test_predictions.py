@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sortedf.errors import InputError, OptionError, SortedfError
@@ -35,7 +35,6 @@ def test_nothing_given() -> None:
     assert read_predictions(None) is None
 
 
-@settings(deadline=None)
 @given(st.integers(1, 2**40))
 def test_a_number_stands_for_all_requests(number: int) -> None:
     """N, as a number or in digits, is the output length of every id."""
@@ -150,7 +149,6 @@ def test_unknown_ids_are_counted_once() -> None:
     ]
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_damaged_files(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """Whatever the bytes are, the outcome is predictions or one of sortedf's own errors."""

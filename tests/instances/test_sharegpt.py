@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from batch_files import ESTIMATE, JSON, as_source, faults, read, rows
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tiny_tokenizer import save_tokenizer
 
@@ -57,7 +57,6 @@ def test_who_speaks_does_not_matter() -> None:
     assert read_talks(in_array([{"conversations": turns}]))[0] == [("0", 2, 1, 1)]
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(max_size=5), max_size=6), st.sampled_from([None, 1, 3]))
 def test_elements_are_found_on_their_lines(texts: list[str], indent: int | None) -> None:
     """The line of an element of an array is the one where its brace opens."""
@@ -193,7 +192,6 @@ def test_predictions_by_id_or_position(tmp_path: Path) -> None:
     assert kept == [("0", 1, 5, 1), ("2", 1, 6, 3)]
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_damaged_bytes(data: st.DataObject) -> None:
     """A file with anything changed raises nothing but sortedf's own errors."""

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import pytest
 from batch_files import JSON, chat, completion, faults, read
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tiny_tokenizer import CHATML, SPECIAL_TOKENS, save_tokenizer
 
@@ -61,7 +61,6 @@ def fault(folder: Path, entry: Any) -> str:
     return message
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(max_size=20) | st.sampled_from(SPECIAL_TOKENS), min_size=1, max_size=4))
 def test_a_chat_has_the_tokens_that_transformers_gives(
     folder: Path, reference: Any, texts: list[str]
@@ -77,7 +76,6 @@ def test_a_chat_has_the_tokens_that_transformers_gives(
     assert tokens(folder, chat(messages=messages)) == [len(expected)]
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(min_size=1, max_size=20) | st.sampled_from(SPECIAL_TOKENS), min_size=1))
 def test_a_completion_has_special_tokens(folder: Path, reference: Any, texts: list[str]) -> None:
     """A text prompt is tokenized as it is, with the <s> that the tokenizer puts before it."""
@@ -149,7 +147,6 @@ def test_settings_that_no_template_takes(folder: Path, setting: Any, message: st
     assert message in fault(folder, chat(**setting))
 
 
-@settings(deadline=None)
 @given(st.sampled_from(TEMPLATE_KEYS), JSON)
 def test_random_json_for_the_template(folder: Path, key: str, value: Any) -> None:
     """Whatever JSON goes to the template, the line is counted or refused with a clear error."""

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 from batch_files import chat, completion, read
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sortedf.errors import OptionError
@@ -15,7 +15,6 @@ from sortedf.instances.reading import ReadOptions
 from sortedf.instances.tokens import prompt_counter
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(min_size=1), min_size=1), st.integers(1, 10**6), st.integers(1, 1000))
 def test_the_estimate_is_exact_arithmetic(texts: list[str], p: int, q: int) -> None:
     """chars/N counts code points, divides exactly, rounds up, and gives at least one token."""

@@ -10,7 +10,7 @@ from itertools import combinations
 import naive_batches as naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sortedf.kernels.batch_fill import (
@@ -57,7 +57,6 @@ def exactly(case: Case) -> list[int]:
     st.integers(0, 2**62),
     st.integers(1, 2**62),
 )
-@settings(deadline=None)
 def test_fractions_are_compared_exactly(a: int, b: int, c: int, d: int) -> None:
     """The sign is that of exact fractions up to 2^62, where a product would overflow."""
     difference = Fraction(a, b) - Fraction(c, d)

@@ -53,7 +53,7 @@ def backlogs(draw: st.DrawFn) -> tuple[Lengths, int]:
     return lengths, budget
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(backlogs())
 def test_the_optimum_of_the_brute_force(backlog: tuple[Lengths, int]) -> None:
     """Value and verified schedule are those of every decision at every step."""

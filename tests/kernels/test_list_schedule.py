@@ -77,7 +77,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 @given(cases())
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_kernel_agrees_with_naive_twin(case: Case) -> None:
     """Kernel and twin agree on whatever hypothesis makes of lengths, releases, ties and order."""
     assert run(case) == naive_list_schedule(*case)

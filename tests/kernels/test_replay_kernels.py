@@ -73,7 +73,7 @@ def engines(draw: st.DrawFn, *, live: bool = False) -> tuple[NaiveEngine, Replay
     return NaiveEngine(engine, waiters, seconds), replay
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(engines())
 def test_kernels_follow_the_rules(drawn: tuple[NaiveEngine, Replay]) -> None:
     """Every step, who was preempted in it, and each first and last token."""
@@ -94,7 +94,7 @@ def test_kernels_follow_the_rules(drawn: tuple[NaiveEngine, Replay]) -> None:
         np.testing.assert_array_equal(result.preemptions > 0, preempted)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(engines(live=True), st.integers(0, 40), st.integers(1, 15))
 def test_ahead_from_a_live_engine(
     drawn: tuple[NaiveEngine, Replay], number: int, prompt: int

@@ -48,7 +48,7 @@ def test_alpha_out_of_range_is_refused() -> None:
     st.lists(st.integers(1, 3), min_size=1, max_size=6),
     st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_splitting_keeps_every_share(counts: list[int], seed: int) -> None:
     """Shares by kind and start stay what they are, up to noise; each request has 1 in all."""
     rng = np.random.default_rng(seed)

@@ -46,7 +46,7 @@ def test_rounding_is_the_textbook_function(M: int, k: int) -> None:
 
 
 @given(st.integers(4, 60), st.lists(st.integers(1, 60), min_size=1, max_size=12), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_what_fits_into_the_budget_fits_in_values(
     M: int, sizes: list[int], data: st.DataObject
 ) -> None:
@@ -64,7 +64,7 @@ def test_what_fits_into_the_budget_fits_in_values(
     st.lists(st.tuples(st.integers(1, 25), st.integers(1, 9)), min_size=1, max_size=8),
     st.integers(0, 10),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_value_is_that_of_the_definition(rows: list[tuple[int, int]], spare: int) -> None:
     """Every function and mean, step by step and request by request in fractions."""
     M = max(s + o for s, o in rows) + spare
@@ -99,7 +99,7 @@ def test_value_is_that_of_the_definition(rows: list[tuple[int, int]], spare: int
     ),
     st.integers(0, 6),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_never_above_the_optimum(rows: list[tuple[int, int, int]], spare: int) -> None:
     """Of all schedules, deliberate waits and releases included."""
     s, o, a = zip(*rows, strict=True)

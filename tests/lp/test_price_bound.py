@@ -53,7 +53,7 @@ def test_bound_is_never_above_the_optimum() -> None:
             assert price_bound(instance, random_prices(rng, horizon)) <= optimum, number
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(st.tuples(st.integers(1, 5), st.integers(1, 3)), min_size=1, max_size=6),
     st.integers(0, 6),

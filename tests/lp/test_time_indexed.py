@@ -73,7 +73,7 @@ def check(instance: Instance, found: Relaxation, value: float, within: float) ->
 
 
 @given(small, st.integers(0, 12))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_four_solvers_one_value(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, int, int]], spare: int
 ) -> None:
@@ -101,7 +101,7 @@ def test_four_solvers_one_value(
 
 
 @given(small, st.integers(0, 12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_both_layouts_are_the_same_program(rows: list[tuple[int, int, int]], spare: int) -> None:
     """With every set of starts and any horizon, steps and differences have one value."""
     instance = instance_of(rows, spare)

@@ -46,7 +46,7 @@ def test_long_first_is_as_given(kv_tokens: int) -> None:
 
 @pytest.mark.parametrize("family", EVERY, ids=lambda family: family.name)
 @given(data=st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_no_ratio_is_below_the_one_by_hand(family: Family, data: st.DataObject) -> None:
     """A naive run of the policy, over the best simple order, is at least what is derived."""
     kv_tokens = data.draw(st.integers(family.least, max(80, family.least)))

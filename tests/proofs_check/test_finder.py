@@ -6,7 +6,7 @@ from fractions import Fraction
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from naive_policies import total_latency
 
@@ -57,7 +57,6 @@ def test_same_seed_same_backlog(policy: str) -> None:
     n=st.integers(2, 20),
     spare=st.integers(0, 5),
 )
-@settings(deadline=None)
 def test_moves_keep_to_the_rules(seed: int, kv_tokens: int, n: int, spare: int) -> None:
     """Every move leaves 2 to `most` requests, each within the budget, and its input as it was."""
     rng = Random(seed)

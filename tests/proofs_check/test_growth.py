@@ -67,7 +67,7 @@ def test_a_false_derivation_is_found() -> None:
 
 
 @given(st.lists(st.integers(64, 3000), min_size=2, max_size=5))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_every_budget_is_as_derived(budgets: list[int]) -> None:
     """Not at powers of two alone."""
     for finding in check_families(budgets):

@@ -37,7 +37,7 @@ def test_limits_of_svf() -> None:
     assert svf_limit(Instance([3], [1], 4)) is None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6))
 def test_what_is_known_is_true(number: int) -> None:
     """The optimum is that of the brute force where it can be had; the rest lies around it."""

@@ -176,7 +176,7 @@ def test_large_plans_are_shown_in_windows(
     assert packing["windows"][0]["group"] > 1
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3)), min_size=1, max_size=3),
     st.lists(st.integers(0, 30), max_size=8),

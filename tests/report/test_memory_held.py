@@ -12,7 +12,7 @@ from sortedf import Instance
 from sortedf.report.memory import bin_edges, memory_held, volume_quarters
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(plans(releases=True), st.integers(1, 40))
 def test_stack_is_what_is_held_step_by_step(plan: tuple[Instance, Starts], bins: int) -> None:
     """In every bin the classes have the mean, and all together the peak, of a count by steps."""
@@ -29,7 +29,7 @@ def test_stack_is_what_is_held_step_by_step(plan: tuple[Instance, Starts], bins:
             assert held.mean[k, b] == pytest.approx(total / (end - first), rel=1e-12)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(plans())
 def test_classes_are_cut_by_volume(plan: tuple[Instance, Starts]) -> None:
     """Classes rise in volume, none is empty, and only one request more would pass each quarter."""

@@ -36,7 +36,7 @@ def windows(draw: st.DrawFn) -> tuple[Instance, Starts, int, int]:
     return instance, starts, first, draw(st.integers(first + 1, last))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(windows())
 def test_each_request_is_as_high_as_what_it_holds_and_overlaps_no_other(
     window: tuple[Instance, Starts, int, int],
@@ -60,7 +60,7 @@ def test_each_request_is_as_high_as_what_it_holds_and_overlaps_no_other(
         assert floor == sum(held.values()) <= instance.kv_tokens
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(windows())
 def test_a_completion_moves_nothing(window: tuple[Instance, Starts, int, int]) -> None:
     """A shape that stays never comes down."""
@@ -69,7 +69,7 @@ def test_a_completion_moves_nothing(window: tuple[Instance, Starts, int, int]) -
         assert all(a <= b for a, b in pairwise(band.low))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(windows(), st.integers(2, 5), st.integers(1, 99))
 def test_groups_hold_what_their_requests_hold(
     window: tuple[Instance, Starts, int, int], group: int, corners: int
@@ -90,7 +90,7 @@ def test_groups_hold_what_their_requests_hold(
             assert high - low == sum(held.get(i, 0) for i in band.requests)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(windows())
 def test_shapes_that_touch_differ_in_colour(window: tuple[Instance, Starts, int, int]) -> None:
     """Two shapes with a border in common, at a step or from one to the next, differ."""

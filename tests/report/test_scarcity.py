@@ -29,7 +29,7 @@ def prices(draw: st.DrawFn) -> Prices:
     return Prices(begins, ends, numerators, slopes, draw(st.integers(1, 9)))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(prices(), st.integers(1, 70), st.integers(1, 20))
 def test_bins_are_means_of_steps(found: Prices, last: int, bins: int) -> None:
     """Sums and means are those of a loop over steps in fractions."""
@@ -44,7 +44,7 @@ def test_bins_are_means_of_steps(found: Prices, last: int, bins: int) -> None:
     assert price_up_to(found, steps).tolist() == pytest.approx(total)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(prices(), st.sampled_from([0.5, 0.9]))
 def test_step_by_which_a_share_has_fallen(found: Prices, share: float) -> None:
     """It is the first one with so much of the sum before or at it, 0 when there is none."""

@@ -204,7 +204,7 @@ ENTRY = st.one_of(
 
 
 @given(st.lists(ENTRY, max_size=6))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_batch_gives_lines_and_errors(tmp_path: Path, entries: list[Any]) -> None:
     """Each line becomes one line that can run or one error record, whatever it is."""
     entries = [completion("always"), *entries]

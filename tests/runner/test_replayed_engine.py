@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sortedf
@@ -45,7 +45,6 @@ ROWS = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 30)), min_size=1, m
 
 
 @given(ROWS, st.sampled_from(list(POLICIES)))
-@settings(deadline=None)
 def test_every_job_is_answered_in_order_of_completion(
     rows: list[tuple[int, int]], handover: Handover
 ) -> None:

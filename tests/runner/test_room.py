@@ -79,7 +79,7 @@ def run(jobs: list[Job], room: Room, size: int, seats: int, lookahead: int) -> d
     return admitted
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(case=twin_cases())
 def test_admissions_are_those_of_the_naive_twin(case: TwinCase) -> None:
     """Where prompts take one step and none is outlived: exactly what every later step admits."""
@@ -96,7 +96,7 @@ def needed(engine: Limits, course: Course, call: int) -> int:
     return sum(min(-(-slots // size), most or AMPLE) for size, most in engine.groups)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_room_is_what_a_look_at_every_later_call_says(data: st.DataObject) -> None:
     """Whatever is held, given back and reckoned anew, windows and outlived predictions included."""

@@ -20,7 +20,7 @@ from sortedf.runner import RunOptions, run
     st.integers(0, 200),
     st.sampled_from(["svf", "fcfs", "longest"]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_nothing_is_preempted(
     lengths: list[tuple[int, int]], block: int, more: int, solver: str
 ) -> None:

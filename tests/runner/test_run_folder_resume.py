@@ -126,7 +126,7 @@ LINES = st.sampled_from(
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     names=st.lists(TEXTS, min_size=1, max_size=6, unique=True),
     kinds=st.lists(LINES, max_size=12),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from run_outputs import MANIFEST, PLAN, answer, inputs_of, names_in
 
@@ -172,7 +172,6 @@ def test_many_changed_inputs_are_counted(tmp_path: Path) -> None:
         RunFolder.resume(tmp_path / "run", MANIFEST, inputs=less)
 
 
-@settings(deadline=None)
 @given(inputs=st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), st.just("0" * 64)))
 def test_any_custom_id_is_known_again(inputs: dict[str, str], tmp_path_factory: Any) -> None:
     folder = tmp_path_factory.mktemp("inputs")

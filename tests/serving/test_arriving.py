@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sortedf
@@ -67,7 +67,6 @@ def test_a_load_is_a_share_of_the_saturated_rate() -> None:
         rate_of(half, None)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 60), st.floats(0.2, 5), st.integers(0, 99))
 def test_a_shift_changes_what_comes_after_it(n: int, factor: float, seed: int) -> None:
     """Before it nothing changes; after it the gaps are so many times shorter; order is kept."""

@@ -337,7 +337,7 @@ def any_workload(draw: st.DrawFn) -> tuple[Workload, EngineSettings]:
     return Workload(instance, np.array(arrival) / 50), engine
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(any_workload(), st.sampled_from(sorted(POLICIES)), st.floats(0, 2), st.integers(0, 99))
 def test_everybody_is_served_once(
     drawn: tuple[Workload, EngineSettings], name: str, spread: float, seed: int

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sortedf
@@ -42,7 +42,6 @@ def written(name: str, options: dict[str, Any]) -> str:
     return ":".join([name, *parts])
 
 
-@settings(deadline=None)
 @given(st.sampled_from(sorted(POLICIES)), SIDES, SIDES)
 def test_what_is_written_is_what_is_made(
     name: str, own: dict[str, Any], common: dict[str, Any]

@@ -36,7 +36,7 @@ def covered(found: PredictedLengths, outputs: np.ndarray) -> int:
     return int(((found.lower <= outputs) & (outputs <= found.upper)).sum())
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(SEEDS, st.sampled_from([0.5, 0.8, 0.9]), st.booleans())
 def test_coverage_follows_its_law(seed: int, coverage: float, informative: bool) -> None:
     """As many of k new requests are covered as the beta-binomial law of the rank says.
@@ -79,7 +79,7 @@ def test_rank_of_the_calibration(m: int, percent: int) -> None:
     assert calibration_rank(m, percent / 100) == math.ceil((m + 1) * Fraction(percent, 100))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(SEEDS)
 def test_widening_is_the_least(seed: int) -> None:
     """So many of the calibration as its rank says are covered, and fewer with a little less."""
@@ -93,7 +93,7 @@ def test_widening_is_the_least(seed: int) -> None:
     assert covered(predictor.predict(calibration.traits), outputs) < rank
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(SEEDS, st.integers(40, 120))
 def test_same_history_same_predictions(seed: int, n: int) -> None:
     """Nothing but history and seed decides; and requests are predicted each for itself."""

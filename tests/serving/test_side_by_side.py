@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from small_workloads import MODEL, in_whole_steps, small
@@ -130,7 +130,6 @@ def test_what_the_model_in_steps_decides() -> None:
     assert missing(named, read_known("exact"), None, None, in_steps=True) is None
 
 
-@settings(deadline=None)
 @given(st.integers(1, 10_000))
 def test_shares(n: int) -> None:
     """Ascending, from 1 % to all; the last but one leaves a request or more."""

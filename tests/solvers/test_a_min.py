@@ -120,7 +120,7 @@ def test_replay_agrees_with_its_naive_twin_and_the_ledger() -> None:
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_exact_bounds_are_strict_list_scheduling(rng: random.Random) -> None:
     """With l = u = o nothing is lost, and the schedule is the kernel's by output or by Sorted-F."""
     instance, _, _ = draw(rng)
@@ -137,7 +137,7 @@ def test_exact_bounds_are_strict_list_scheduling(rng: random.Random) -> None:
 
 
 @given(st.randoms(use_true_random=False), st.sampled_from(RULES))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_final_runs_pass_the_verifier(rng: random.Random, rule: Rule) -> None:
     """The runs that completed are a feasible schedule on their own; a-max never evicts."""
     instance, lower, upper = draw(rng)

@@ -217,7 +217,7 @@ tiny = st.lists(
     st.integers(1, 4),
     st.integers(0, 3),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_every_solver_on_any_tiny_backlog(
     rows: list[tuple[int, int, int]],
     spare: int,

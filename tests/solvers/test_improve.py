@@ -39,7 +39,7 @@ requests = st.lists(
 
 
 @given(requests, st.integers(60, 200), st.sampled_from(["fcfs", "svf", "random"]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_sequence_with_waits_reproduces_any_schedule(
     rows: list[tuple[int, int, int]], kv_tokens: int, order: str
 ) -> None:
@@ -53,7 +53,7 @@ def test_a_sequence_with_waits_reproduces_any_schedule(
 
 
 @given(requests, st.integers(60, 200), st.integers(0, 10**6), st.floats(0.01, 50.0))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_annealing_keeps_its_books(
     rows: list[tuple[int, int, int]], kv_tokens: int, seed: int, temperature: float
 ) -> None:

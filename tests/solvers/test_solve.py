@@ -71,7 +71,7 @@ requests = st.lists(
 
 
 @given(requests, st.integers(2, 16))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_plans_in_blocks_never_need_more_blocks(
     rows: list[tuple[int, int, int]], block_size: int
 ) -> None:
@@ -93,7 +93,7 @@ def test_auto_is_the_best_of_the_simple_orders() -> None:
 
 
 @given(requests, st.integers(1, 16), st.floats(0.1, 2.0), st.integers(1, 4))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_paced_schedules_are_feasible_and_paced(
     rows: list[tuple[int, int, int]], spare: int, pace: float, lookahead: int
 ) -> None:

@@ -71,7 +71,7 @@ def naive_order_values(instance: Instance) -> list[Fraction]:
 
 
 @given(backlogs)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_exact_order_is_batches_of_least_f_in_a_row(instance: Instance) -> None:
     """Each batch is one of least F (most requests) of what remains, sorted by output."""
     values = naive_order_values(instance)
@@ -80,7 +80,7 @@ def test_exact_order_is_batches_of_least_f_in_a_row(instance: Instance) -> None:
 
 
 @given(backlogs, st.sampled_from(sorted(PLANS)), st.integers(1, 3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_every_solver_plans_every_request_once(
     instance: Instance, name: str, lookahead: int
 ) -> None:

@@ -55,7 +55,7 @@ def test_releases_far_apart(solver: str) -> None:
 
 
 @given(requests, st.integers(60, 120), st.sampled_from([None, 0.3, 1.0]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_bounds_and_order_come_from_the_linear_program(
     rows: list[tuple[int, int, int]], kv_tokens: int, alpha: float | None
 ) -> None:

@@ -78,7 +78,7 @@ def compare(plan: Plan, total_latency: Any = None) -> Report:
     return report
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=2000)
 @given(plans())
 def test_whole_plans(plan: Plan) -> None:
     """On plans that place every request once, both find the same runs over the budget, no more."""
@@ -87,7 +87,7 @@ def test_whole_plans(plan: Plan) -> None:
     assert report.ok == (report.peak <= plan.kv_tokens)
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=2000)
 @given(spoiled_plans(), st.none() | st.integers(0, 60) | odd)
 def test_spoiled_plans(plan: Plan, total_latency: Any) -> None:
     """Whatever is wrong with a plan, both name the same violations, and nothing is raised."""
@@ -97,7 +97,7 @@ def test_spoiled_plans(plan: Plan, total_latency: Any) -> None:
         assert len(str(violation)) < 200
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(plans())
 def test_budget_of_the_peak(plan: Plan) -> None:
     """Exactly the peak is enough of a budget; one token less is exceeded, up to the peak itself."""
@@ -108,7 +108,7 @@ def test_budget_of_the_peak(plan: Plan) -> None:
         assert {v.kind for v in report.violations} == {Kind.BUDGET_EXCEEDED}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(plans(), st.integers(-2, 2))
 def test_recorded_objective(plan: Plan, error: int) -> None:
     """The recorded objective is wrong if and only if it is off."""
@@ -118,7 +118,7 @@ def test_recorded_objective(plan: Plan, error: int) -> None:
     assert kinds[Kind.WRONG_OBJECTIVE] == bool(error)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(spoiled_plans(), st.integers(0, 5))
 def test_capped_report(plan: Plan, most: int) -> None:
     """A capped report holds the first violations of the full one, and the same count and totals."""
