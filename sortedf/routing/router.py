@@ -151,6 +151,19 @@ class Router:
             return Decision(request.id, None)
         return self._send(asked.index, place)
 
+    def estimates(self, request: RouteRequest) -> FloatArray:
+        """Estimate the seconds to its first token on every instance if it were sent there now.
+
+        Shape (R,), in the order of the instances; what rules decide by. Nothing is decided or sent.
+
+        Raises
+        ------
+        OptionError
+            As :meth:`route`.
+        """
+        self._advance(request.arrival)
+        return self.fleet.ttft(self._arriving(request))
+
     def due(self, now: float) -> list[Decision]:
         """Give those that were held back and are to be sent now (seconds), in their order."""
         self._advance(now)

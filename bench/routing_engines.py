@@ -1,0 +1,274 @@
+"""Two real engines behind the router: estimated TTFT against realised, and rules beside each other.
+
+    python bench/routing_engines.py [--repeats 3] [--requests 240] [--load 1.0] [--clock processor]
+
+Needs vLLM for the CPU: ``make vllm``, or its Python in SORTEDF_VLLM_PYTHON. Two engines run at the
+same time, each in a process of its own on one thread: a small model with much KV cache and many
+seats, and one of several times the work with less of both. A burst through both warms them up and
+says how much they serve; so many requests a second, times ``--load``, come in all that follows
+(Poisson). Each repetition: a workload by shortest queue, from whose steps each engine is
+calibrated; then another one by the router and by every rule that it is compared with. Lengths of
+outputs are known exactly, so that errors of estimates are the estimator's: its estimate at the
+moment of routing against the first token, at the engine that the request was sent to.
+
+By the clock of the processor each engine has a core to itself, whatever else the machine does; by
+that of the wall (``--clock wall``) all run freely. Tables to stdout: medians over repetitions, and
+what they range over. Progress, with the load of the machine, to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "routing"))
+
+from served_engines import (  # noqa: E402
+    CLOCKS,
+    Engines,
+    Served,
+    decisions_again,
+    engine_counts,
+    serve,
+    served_engines,
+)
+
+from sortedf.engine import EngineSettings, StepTimeModel, calibrate_from_steps  # noqa: E402
+from sortedf.routing.instances import EngineInstance  # noqa: E402
+from sortedf.routing.lengths import as_predicted  # noqa: E402
+from sortedf.routing.metrics import relative_errors  # noqa: E402
+from sortedf.routing.router import Router  # noqa: E402
+from sortedf.routing.workload import RoutedWorkload, utilities  # noqa: E402
+from sortedf.serving.arrivals import poisson  # noqa: E402
+
+RULES = ("priced", "sfs", "round-robin", "shortest-queue")
+OURS, AGAINST = "priced", "round-robin"
+
+COMMON: dict[str, Any] = {
+    "block_size": 32,
+    "max_model_len": 1024,
+    "long_prefill_token_threshold": 0,
+    "long_prefill_token_threshold_adaptive": False,
+    "enable_chunked_prefill": True,
+    "watermark": 0.0,
+    "scheduler_reserve_full_isl": True,
+    "policy": "fcfs",
+    "async_scheduling": False,
+    "enable_prefix_caching": False,
+    "shared_blocks": 0,
+}
+SMALL = COMMON | {"num_gpu_blocks": 200, "max_num_batched_tokens": 512, "max_num_seqs": 24}
+LARGE = COMMON | {"num_gpu_blocks": 90, "max_num_batched_tokens": 256, "max_num_seqs": 12}
+SMALL_MODEL = {
+    "hidden_size": 256,
+    "intermediate_size": 1024,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+}
+LARGE_MODEL = SMALL_MODEL | {"hidden_size": 512, "intermediate_size": 1536, "num_hidden_layers": 4,
+                             "num_attention_heads": 8, "num_key_value_heads": 8}  # fmt: skip
+"""Of random weights, large enough that a step is more than what the engine's own Python takes."""
+
+TASKS = {"talk": ((10, 120), (10, 80)), "summary": ((150, 500), (5, 40))}
+"""Least and greatest prompt and output (tokens)."""
+
+QUALITY = {"small": {"talk": 60.0, "summary": 50.0}, "large": {"talk": 80.0, "summary": 90.0}}
+PRICES = {"small": (0.05, 0.2), "large": (0.3, 0.6)}
+
+LIMIT, LIMIT_TOKEN = 0.5, 1e-3
+"""Seconds to the first token: for all, and for each prompt token."""
+
+LONGEST = 80
+
+FIGURES = (
+    "median error",
+    "P95 error",
+    "estimated",
+    "on time",
+    "on-time utility",
+    "median TTFT",
+    "P95 TTFT",
+    "to large",
+)
+
+
+def instances(models: Sequence[StepTimeModel]) -> tuple[EngineInstance, ...]:
+    """Describe both engines by their step times."""
+    return tuple(
+        EngineInstance(
+            name=name,
+            step_time=model,
+            settings=EngineSettings(**settings),
+            prompt_price=PRICES[name][0],
+            output_price=PRICES[name][1],
+            quality=QUALITY[name],
+        )
+        for name, settings, model in zip(QUALITY, (SMALL, LARGE), models, strict=True)
+    )
+
+
+def drawn(n: int, rate: float, seed: int) -> RoutedWorkload:
+    """Draw requests of both tasks; ``rate`` inf for all at once. Outputs are known exactly."""
+    generator = np.random.default_rng([seed, 22])
+    tasks = [list(TASKS)[k] for k in generator.integers(0, 2, n)]
+    lengths = np.array([[generator.integers(*ends) for ends in TASKS[task]] for task in tasks])
+    prompt, output = lengths[:, 0], np.repeat(lengths[:, 1:], 2, axis=1)
+    return RoutedWorkload(
+        arrivals=np.zeros(n) if rate == np.inf else poisson(n, rate, seed=seed),
+        task=tuple(tasks),
+        prompt_tokens=prompt,
+        output_tokens=output,
+        predicted=output.astype(np.float64),
+        limit=LIMIT + LIMIT_TOKEN * prompt,
+        name=f"{rate:.3g}/s",
+    )
+
+
+def router(models: Sequence[StepTimeModel], rule: str) -> Router:
+    """Give a router that knows all lengths."""
+    return Router(instances(models), rule, lengths=as_predicted(), longest_output=LONGEST)
+
+
+def rehearsed(engines: Engines, n: int, load: float) -> float:
+    """Warm the engines up by a burst; requests a second to be sent, by how much they served."""
+    burst = serve(engines, router([StepTimeModel(fixed=0.02)] * 2, "round-robin"), drawn(n, np.inf, 0))
+    rates = []
+    for place in range(2):
+        mine = burst.instance == place
+        rates.append(np.count_nonzero(mine) / (burst.completion[mine].max() - burst.sent[mine].min()))
+    say(f"burst served at {rates[0]:.2f} and {rates[1]:.2f} requests/s")
+    return load * sum(rates)
+
+
+def calibrated(engines: Engines, n: int, rate: float, seed: int) -> list[StepTimeModel]:
+    """Run a workload by shortest queue and fit each engine's step times to its steps."""
+    warm = serve(
+        engines, router([StepTimeModel(fixed=0.02)] * 2, "shortest-queue"), drawn(n, rate, seed)
+    )
+    models = []
+    for place in range(2):
+        calibration, fit = calibrate_from_steps(warm.step_log(place))
+        error = fit.held_out[fit.form].error
+        say(f"engine {place}: {len(warm.step_log(place).seconds)} steps, {fit.form}, "
+            f"held out {error:.1%}")  # fmt: skip
+        models.append(calibration.model)
+    return models
+
+
+def figures(served: Served, workload: RoutedWorkload) -> dict[str, float]:
+    """Give the figures of a run; see FIGURES."""
+    errors = relative_errors(served.estimated, served.ttft)
+    worth = utilities(workload, instances([StepTimeModel(fixed=1.0)] * 2))
+    worth = worth[np.arange(len(workload)), served.instance]
+    on_time = served.ttft <= workload.limit
+    return {
+        "median error": float(np.median(errors)),
+        "P95 error": float(np.quantile(errors, 0.95)),
+        "estimated": len(errors) / len(workload),
+        "on time": float(on_time.mean()),
+        "on-time utility": float((worth * on_time).mean()),
+        "median TTFT": float(np.median(served.ttft)),
+        "P95 TTFT": float(np.quantile(served.ttft, 0.95)),
+        "to large": float((served.instance == 1).mean()),
+    }
+
+
+def repetition(
+    engines: Engines, n: int, rate: float, seed: int, rules: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    """Calibrate, then send one workload by every rule."""
+    models = calibrated(engines, n, rate, 1000 + seed)
+    workload = drawn(n, rate, seed)
+    found = {}
+    for rule in rules:
+        served = serve(engines, router(models, rule), workload)
+        assert (served.answers == 1).all()
+        found[rule] = figures(served, workload)
+        again = decisions_again(served, router(models, rule))
+        agree = np.mean(
+            [served.twins[:, place] == engine_counts(served, place) for place in range(2)]
+        )
+        found[rule] |= {"twins agree": float(agree), "reproduced": float(again)}
+        say(f"{rule}: " + ", ".join(f"{name} {value:.3g}" for name, value in found[rule].items()))
+        if os.environ.get("DUMP"):
+            import pickle
+            pickle.dump((served, workload, models, rule), open(f"{os.environ['DUMP']}/{seed}-{rule}.pkl", "wb"))
+    return found
+
+
+def say(text: str) -> None:
+    """Tell how it goes."""
+    print(f"{text}; load {os.getloadavg()[0]:.1f}", file=sys.stderr)
+
+
+def table(title: str, repetitions: Sequence[Mapping[str, Mapping[str, float]]]) -> Table:
+    """Show medians over repetitions by rule."""
+    result = Table(title=title, box=SIMPLE_HEAD)
+    names = (*FIGURES, "twins agree", "reproduced")
+    for name in ("rule", *names):
+        result.add_column(name, justify="right")
+    for rule in repetitions[0]:
+        cells = []
+        for name in names:
+            values = [found[rule][name] for found in repetitions]
+            form = ".3f" if name in ("on-time utility", "median TTFT", "P95 TTFT") else ".1%"
+            cells.append(
+                f"{np.median(values):{form}}\n({min(values):{form}}..{max(values):{form}})"
+            )
+        result.add_row(rule, *cells)
+    return result
+
+
+def main() -> None:
+    """Print tables, to stdout."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--requests", type=int, default=240)
+    parser.add_argument("--seed", type=int, default=0, help="of the first repetition")
+    parser.add_argument("--load", type=float, default=1.0, help="share of what a burst is served at")
+    parser.add_argument("--clock", choices=list(CLOCKS), default="processor")
+    parser.add_argument("--rules", default=",".join(RULES))
+    options = parser.parse_args()
+    python = Path(os.environ.get("SORTEDF_VLLM_PYTHON", ROOT / ".venv-vllm" / "bin" / "python"))
+    if not python.exists():
+        sys.exit(f"{python}: vLLM is not installed; make vllm, or set SORTEDF_VLLM_PYTHON")
+    n, rules = options.requests, options.rules.split(",")
+    loads = [os.getloadavg()[0]]
+    with served_engines(
+        python, (SMALL, LARGE), (SMALL_MODEL, LARGE_MODEL), options.clock
+    ) as engines:
+        rate = rehearsed(engines, n, options.load)
+        found = []
+        for seed in range(options.seed, options.seed + options.repeats):
+            found.append(repetition(engines, n, rate, seed, rules))
+            loads.append(os.getloadavg()[0])
+    title = (
+        f"{options.clock} clock, {n} requests at {rate:.2f}/s, {options.repeats} repetitions, "
+        f"load {min(loads):.1f}..{max(loads):.1f} on {os.cpu_count()} cores"
+    )
+    console = Console(width=150)
+    console.print(table(title, found))
+    ours, against = (
+        [one[rule]["on-time utility"] for one in found] for rule in (OURS, AGAINST)
+    ) if {OURS, AGAINST} <= set(rules) else ([], [])
+    if ours:
+        ratios = [a / b for a, b in zip(ours, against, strict=True)]
+        console.print(
+            f"on-time utility of the router over {AGAINST}: median {np.median(ratios):.2f} "
+            f"({min(ratios):.2f}..{max(ratios):.2f})"
+        )
+
+
+if __name__ == "__main__":
+    main()
