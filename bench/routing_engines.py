@@ -48,6 +48,7 @@ from sortedf.routing.instances import EngineInstance  # noqa: E402
 from sortedf.routing.lengths import as_predicted  # noqa: E402
 from sortedf.routing.metrics import relative_errors  # noqa: E402
 from sortedf.routing.router import Router  # noqa: E402
+from sortedf.routing.rules import Rule  # noqa: E402
 from sortedf.routing.workload import RoutedWorkload, utilities  # noqa: E402
 from sortedf.serving.arrivals import poisson  # noqa: E402
 
@@ -70,13 +71,13 @@ COMMON: dict[str, Any] = {
 SMALL = COMMON | {"num_gpu_blocks": 200, "max_num_batched_tokens": 512, "max_num_seqs": 24}
 LARGE = COMMON | {"num_gpu_blocks": 90, "max_num_batched_tokens": 256, "max_num_seqs": 12}
 SMALL_MODEL = {
-    "hidden_size": 256,
-    "intermediate_size": 1024,
+    "hidden_size": 384,
+    "intermediate_size": 1536,
     "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 4,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 6,
 }
-LARGE_MODEL = SMALL_MODEL | {"hidden_size": 512, "intermediate_size": 1536, "num_hidden_layers": 4,
+LARGE_MODEL = SMALL_MODEL | {"hidden_size": 512, "intermediate_size": 2048, "num_hidden_layers": 6,
                              "num_attention_heads": 8, "num_key_value_heads": 8}  # fmt: skip
 """Of random weights, large enough that a step is more than what the engine's own Python takes."""
 
@@ -135,33 +136,36 @@ def drawn(n: int, rate: float, seed: int) -> RoutedWorkload:
     )
 
 
-def router(models: Sequence[StepTimeModel], rule: str) -> Router:
+def router(models: Sequence[StepTimeModel], rule: str | Rule) -> Router:
     """Give a router that knows all lengths."""
     return Router(instances(models), rule, lengths=as_predicted(), longest_output=LONGEST)
 
 
-def rehearsed(engines: Engines, n: int, load: float) -> float:
-    """Warm the engines up by a burst; requests a second to be sent, by how much they served."""
-    burst = serve(engines, router([StepTimeModel(fixed=0.02)] * 2, "round-robin"), drawn(n, np.inf, 0))
-    rates = []
-    for place in range(2):
-        mine = burst.instance == place
-        rates.append(np.count_nonzero(mine) / (burst.completion[mine].max() - burst.sent[mine].min()))
-    say(f"burst served at {rates[0]:.2f} and {rates[1]:.2f} requests/s")
-    return load * sum(rates)
+def rehearsed(engines: Engines, n: int, load: float, seed: int) -> tuple[float, Served]:
+    """Warm the engines up by what comes later; requests a second to be sent, and the last run.
+
+    A burst, twice; the second one says how much they serve. Then a workload by shortest queue.
+    """
+    plain = [StepTimeModel(fixed=0.02)] * 2
+    for _ in range(2):
+        burst = serve(engines, router(plain, "round-robin"), drawn(n, np.inf, seed))
+        rates = []
+        for place in range(2):
+            ends = burst.completion[burst.instance == place]
+            rates.append(len(ends) / ends.max())
+        say(f"a burst is served at {rates[0]:.2f} and {rates[1]:.2f} requests/s")
+    rate = load * sum(rates)
+    return rate, serve(engines, router(plain, "shortest-queue"), drawn(n, rate, seed))
 
 
-def calibrated(engines: Engines, n: int, rate: float, seed: int) -> list[StepTimeModel]:
-    """Run a workload by shortest queue and fit each engine's step times to its steps."""
-    warm = serve(
-        engines, router([StepTimeModel(fixed=0.02)] * 2, "shortest-queue"), drawn(n, rate, seed)
-    )
+def calibrated(served: Served) -> list[StepTimeModel]:
+    """Fit each engine's step times to its steps in a run."""
     models = []
     for place in range(2):
-        calibration, fit = calibrate_from_steps(warm.step_log(place))
+        log = served.step_log(place)
+        calibration, fit = calibrate_from_steps(log)
         error = fit.held_out[fit.form].error
-        say(f"engine {place}: {len(warm.step_log(place).seconds)} steps, {fit.form}, "
-            f"held out {error:.1%}")  # fmt: skip
+        say(f"engine {place}: {len(log.seconds)} steps, {fit.form}, held out {error:.1%}")
         models.append(calibration.model)
     return models
 
@@ -185,14 +189,14 @@ def figures(served: Served, workload: RoutedWorkload) -> dict[str, float]:
 
 
 def repetition(
-    engines: Engines, n: int, rate: float, seed: int, rules: Sequence[str]
-) -> dict[str, dict[str, float]]:
-    """Calibrate, then send one workload by every rule."""
-    models = calibrated(engines, n, rate, 1000 + seed)
+    engines: Engines, before: Served, n: int, rate: float, seed: int, rules: Sequence[str]
+) -> tuple[dict[str, dict[str, float]], Served]:
+    """Send one workload by every rule, each calibrated from the run before; the last run too."""
     workload = drawn(n, rate, seed)
     found = {}
     for rule in rules:
-        served = serve(engines, router(models, rule), workload)
+        models = calibrated(before)
+        before = served = serve(engines, router(models, rule), workload)
         assert (served.answers == 1).all()
         found[rule] = figures(served, workload)
         again = decisions_again(served, router(models, rule))
@@ -204,7 +208,7 @@ def repetition(
         if os.environ.get("DUMP"):
             import pickle
             pickle.dump((served, workload, models, rule), open(f"{os.environ['DUMP']}/{seed}-{rule}.pkl", "wb"))
-    return found
+    return found, before
 
 
 def say(text: str) -> None:
@@ -248,10 +252,11 @@ def main() -> None:
     with served_engines(
         python, (SMALL, LARGE), (SMALL_MODEL, LARGE_MODEL), options.clock
     ) as engines:
-        rate = rehearsed(engines, n, options.load)
+        rate, before = rehearsed(engines, n, options.load, 1000 + options.seed)
         found = []
         for seed in range(options.seed, options.seed + options.repeats):
-            found.append(repetition(engines, n, rate, seed, rules))
+            rows, before = repetition(engines, before, n, rate, seed, rules)
+            found.append(rows)
             loads.append(os.getloadavg()[0])
     title = (
         f"{options.clock} clock, {n} requests at {rate:.2f}/s, {options.repeats} repetitions, "
