@@ -35,6 +35,7 @@ bench-tenth: $(VENV)/.bench
 	$(BIN)/python bench/guarantees.py --tenth
 	$(BIN)/python bench/reductions.py --tenth
 	$(BIN)/python bench/policies.py --tenth
+	$(BIN)/python bench/routing.py --tenth
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check

@@ -31,8 +31,8 @@ def lower_dual(
 
     Notes
     -----
-    O(sweeps R n (R + log n)). Coordinates may stop short of the best; every p gives a bound. Derived
-    for this project.
+    O(sweeps R n (R + log n)). Coordinates may stop short of the best; every p gives a bound.
+    Derived for this project.
     """
     n, width = utility.shape
     limit = np.empty(n)

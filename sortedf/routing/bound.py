@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sortedf.errors import OptionError, SortedfError
-from sortedf.kernels.step_terms import DECODE_TOKENS, PREFILL_TOKENS, STEPS
+from sortedf.kernels.step_terms import CHUNK_SQUARED, DECODE_TOKENS, PREFILL_TOKENS, STEPS
 from sortedf.routing.instances import EngineInstance
 from sortedf.routing.work import least_work
 from sortedf.routing.workload import RoutedWorkload, utilities
@@ -68,9 +68,9 @@ def offline_bound(
     satisfies for every instance i:
 
     1. *Too long a prompt.* x_ij = 0 if the prompt takes longer than the limit on an empty engine.
-       In K steps it takes at least K c0 + c1 s + c2 (s - K)^2 / K seconds, c1 the lesser of a prefill
-       and a decode token's: chunks of one token count as decodes, the others, at most K of them,
-       have at least s - K tokens in all, whose squares sum to least when all are equal.
+       In K steps it takes at least K c0 + c1 s + c2 (s - K)^2 / K seconds, c1 the lesser of a
+       prefill and a decode token's: chunks of one token count as decodes, the others, at most K of
+       them, have at least s - K tokens in all, whose squares sum to least when all are equal.
     2. *Windows.* A step with tokens of j's prompt is begun after j has come, and ends by its
        deadline, if x_ij = 1. Steps of an instance do not overlap, and one is longer by c1 s' for s'
        prompt tokens in it. So for any t1 < t2 the sum of c1 s_j x_ij over the requests that come
@@ -144,7 +144,8 @@ def _dual_value(
     """Value of a dual solution that is feasible: of prices >= 0, raised where they are too low.
 
     The price of the row "at most once" of a request takes up what is left of its gains. A column N
-    must not cost less than it brings: the price of the row of all steps is raised until it does not.
+    must not cost less than it brings: the price of the row of all steps is raised until it does
+    not.
     """
     prices = prices.copy()
     left = gain - matrix.T @ prices
@@ -161,11 +162,9 @@ def _dual_value(
 
 def _alone(instance: EngineInstance, prompt_tokens: npt.ArrayLike) -> FloatArray:
     """Least seconds of a prompt, however it is cut into steps."""
-    from sortedf.kernels.step_terms import CHUNK_SQUARED
-
     seconds, s = instance.step_time.seconds, np.asarray(prompt_tokens, np.float64)
     token = min(seconds[PREFILL_TOKENS], seconds[DECODE_TOKENS])
-    best = np.full(len(s), np.inf)
+    best: FloatArray = np.full(len(s), np.inf)
     steps = 1
     while True:
         fixed = steps * seconds[STEPS]
@@ -180,7 +179,7 @@ def _alone(instance: EngineInstance, prompt_tokens: npt.ArrayLike) -> FloatArray
 def _windows(
     workload: RoutedWorkload, prefill: FloatArray, window: float
 ) -> tuple[sparse.csr_matrix, FloatArray]:
-    """Rows of the windows of time, and their lengths: widths double, starts are half a width apart."""
+    """Rows of the windows of time and their lengths; widths double, starts are half a one apart."""
     from scipy import sparse
 
     arrivals, deadlines = workload.arrivals, workload.arrivals + workload.limit

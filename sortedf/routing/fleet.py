@@ -22,11 +22,11 @@ HELD = -1
 class Arriving(NamedTuple):
     """A request that is to be routed, with what is known of it; R instances.
 
-    ``index`` names it; ``predicted`` are output tokens, ``utility`` what an answer in time is worth
-    on each instance, both of shape (R,); ``limit`` is in seconds from ``arrival``.
+    ``number`` names it; ``predicted`` are output tokens, ``utility`` what an answer in time is
+    worth on each instance, both of shape (R,); ``limit`` is in seconds from ``arrival``.
     """
 
-    index: int
+    number: int
     prompt_tokens: int
     predicted: FloatArray
     utility: FloatArray

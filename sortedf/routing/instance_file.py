@@ -36,9 +36,9 @@ def read_instances(path: str | Path) -> tuple[EngineInstance, ...]:
     """Read instances from a JSON file.
 
     ``{"schema": "sortedf.instances/1", "instances": [{"name", "steptime", "kv_tokens",
-    "prompt_price", "output_price", "quality": {task: per cent}, "mean_output", "settings"}, ...]}``:
-    ``steptime`` is a packaged set or a file, ``settings`` are those of the engine under vLLM's
-    names; ``mean_output`` and ``settings`` may be left out.
+    "prompt_price", "output_price", "quality": {task: per cent}, "mean_output", "settings"},
+    ...]}``: ``steptime`` is a packaged set or a file, ``settings`` are those of the engine under
+    vLLM's names; ``mean_output`` and ``settings`` may be left out.
 
     Raises
     ------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sortedf.engine.settings import EngineSettings
+from sortedf.engine.settings import EngineSettings, Policy
 from sortedf.engine.step_time import StepTimeModel, published
 from sortedf.errors import OptionError
 
@@ -35,7 +35,7 @@ class EngineInstance:
     Raises
     ------
     OptionError
-        For a negative price, or a quality outside 0..100.
+        For a negative price, a quality outside 0..100, or an engine that cannot be replayed ahead.
     """
 
     name: str
@@ -47,6 +47,7 @@ class EngineInstance:
     mean_output: float = 1_550.0
 
     def __post_init__(self) -> None:
+        check_live(self.settings)
         for what in ("prompt_price", "output_price"):
             if not 0 <= getattr(self, what) < float("inf"):
                 raise OptionError(f"{what} of {self.name} is {getattr(self, what)!r}; give dollars")
@@ -60,6 +61,14 @@ class EngineInstance:
         """Give (quality - weight x cost) / 100; see :func:`sortedf.routing.workload.utilities`."""
         cost = prompt_tokens * self.prompt_price + output_tokens * self.output_price
         return (self.quality[task] - weight * cost) / 100
+
+
+def check_live(settings: EngineSettings) -> None:
+    """Refuse settings that the replay ahead does not know."""
+    if settings.policy != Policy.FCFS:
+        raise OptionError(f"instances are first come, first served, not {settings.policy}")
+    if settings.enable_prefix_caching:
+        raise OptionError("instances are replayed without prefix caching; turn it off")
 
 
 _PUBLISHED = (

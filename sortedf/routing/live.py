@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sortedf.engine.replay_input import most_in_a_step
-from sortedf.engine.settings import EngineSettings, Policy
+from sortedf.engine.settings import EngineSettings
 from sortedf.engine.step_time import StepTimeModel
 from sortedf.errors import InfeasibleError, InvalidRequestError, OptionError, SortedfError
 from sortedf.kernels.replay_ahead import LIVE_COMPUTED, LIVE_PROMPT
@@ -36,6 +36,7 @@ from sortedf.kernels.replay_state import (
     Engine,
 )
 from sortedf.kernels.replay_steps import ENDLESS, new_log, new_progress, run_steps
+from sortedf.routing.instances import check_live
 from sortedf.routing.lengths import LengthModel
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -45,7 +46,7 @@ _ROOM = 256
 
 
 class Outcome(NamedTuple):
-    """What became of a request: seconds, nan for what never came, and how often it was preempted."""
+    """What became of a request: seconds, nan for what never came, and its preemptions."""
 
     first_token: float
     completion: float
@@ -84,10 +85,7 @@ class LiveEngine:
         *,
         record: bool = True,
     ) -> None:
-        if settings.policy != Policy.FCFS:
-            raise OptionError(f"instances are first come, first served, not {settings.policy}")
-        if settings.enable_prefix_caching:
-            raise OptionError("instances are replayed without prefix caching; turn it off")
+        check_live(settings)
         self.settings = settings
         self.lengths = lengths
         self.now = -math.inf
@@ -270,7 +268,7 @@ class LiveEngine:
         gone = self._engine.requests[:, GONE] == 1
         if self._past is not None:
             for row in np.flatnonzero(gone):
-                self._past[int(self._ticket[row])] = self._outcome(row)
+                self._past[int(self._ticket[row])] = self._outcome(int(row))
         kept = np.flatnonzero(~gone)
         room = max(_ROOM, 1 << int(2 * len(kept)).bit_length())
         self._all = without_gone(self._rules, self._engine, self._progress, room)

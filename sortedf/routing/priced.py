@@ -46,7 +46,7 @@ class Priced:
     def __init__(
         self, share: float = 0.9, margin: float = 1.0, window: int = 256, every: int = 8
     ) -> None:
-        if not 0 < share or not 0 < margin or window < 2 or every < 1:
+        if not share > 0 or not margin > 0 or window < 2 or every < 1:
             raise OptionError("share and margin are above 0, window at least 2, every at least 1")
         self.share, self.margin, self.every = share, margin, every
         self.prices: FloatArray = np.zeros(0)

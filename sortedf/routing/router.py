@@ -143,13 +143,13 @@ class Router:
         for engine in self.fleet.engines:
             engine.check(request.prompt_tokens, self.longest_output)
         self._count += 1
-        self._held[asked.index] = request
-        self._asked[asked.index] = asked
+        self._held[asked.number] = request
+        self._asked[asked.number] = asked
         place = self.rule.choose(asked, self.fleet)
         if place == HELD:
             self._queue.hold(asked)
             return Decision(request.id, None)
-        return self._send(asked.index, place)
+        return self._send(asked.number, place)
 
     def estimates(self, request: RouteRequest) -> FloatArray:
         """Estimate the seconds to its first token on every instance if it were sent there now.
@@ -170,7 +170,7 @@ class Router:
         sent = []
         while (next_one := self._queue.next_due()) is not None:
             asked, place = next_one
-            sent.append(self._send(asked.index, place))
+            sent.append(self._send(asked.number, place))
         return sent
 
     def observe(self, event: Event) -> None:

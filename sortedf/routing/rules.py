@@ -167,7 +167,7 @@ class AverageCase:
         one, sent = fleet.instances[place], self._sent[place]
         while sent and sent[0][0] < request.arrival - self.window:
             sent.popleft()
-        prefill_rate = 1 / max(one.step_time.seconds[PREFILL_TOKENS], 1e-12)
+        prefill_rate = 1 / max(float(one.step_time.seconds[PREFILL_TOKENS]), 1e-12)
         step = float(one.step_time.seconds[STEPS])
         if not sent:
             return request.prompt_tokens / prefill_rate + step

@@ -9,6 +9,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from sortedf.engine.settings import EngineSettings
+from sortedf.errors import InfeasibleError
 from sortedf.kernels.step_terms import PREFILL_TOKENS
 from sortedf.routing.fleet import HELD, Arriving, Fleet
 from sortedf.routing.instances import EngineInstance
@@ -129,6 +131,8 @@ class _Run:
         reserve: float,
     ) -> None:
         n = len(workload)
+        for place, one in enumerate(instances):
+            _check_fit(workload, place, one.settings)
         self.workload, self.instances = workload, instances
         self.fleet = Fleet(instances, lengths)
         self.rule = rule_named(rule) if isinstance(rule, str) else rule
@@ -202,7 +206,7 @@ class _Run:
         )
 
     def _send(self, request: Arriving, place: int) -> None:
-        j, now = request.index, self.fleet.now
+        j, now = request.number, self.fleet.now
         deadline = request.deadline if request.deadline > now else np.inf
         self.ticket[j] = self.fleet.engines[place].send(
             request.prompt_tokens,
@@ -232,3 +236,11 @@ class _Run:
             estimate=self.estimate,
             by_throughput=self.by_throughput,
         )
+
+
+def _check_fit(workload: RoutedWorkload, place: int, settings: EngineSettings) -> None:
+    """Refuse what an instance could never serve, all such requests at once."""
+    needed = workload.prompt_tokens + workload.output_tokens[:, place] - 1
+    if len(large := np.flatnonzero(needed > settings.kv_tokens)):
+        rows = [(int(j), str(j), int(needed[j])) for j in large]
+        raise InfeasibleError(rows, settings.kv_tokens, settings.block_size)

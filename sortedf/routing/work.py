@@ -65,10 +65,10 @@ def least_work(
 def share_seconds(
     instance: EngineInstance, prompt_tokens: npt.ArrayLike, output_tokens: npt.ArrayLike
 ) -> FloatArray:
-    """Give the seconds of a full instance that requests take: their own, and their part of what is fixed.
+    """Give the seconds of a full instance that requests take.
 
-    Of the fixed seconds of a step a request has as large a part as of the KV cache, or of the
-    seats, whichever is more. Derived for this project.
+    Their own, and their part of what is fixed: of the fixed seconds of a step a request has as
+    large a part as of the KV cache, or of the seats, whichever is more. Derived for this project.
     """
     work = least_work(instance, prompt_tokens, output_tokens)
     settings = instance.settings

@@ -21,7 +21,7 @@ def instance(
     asynchronous: bool = True,
     price: float = 0.0,
 ) -> EngineInstance:
-    """An engine of a few blocks, whose steps are ``slow`` times as long as usual."""
+    """Make an engine of a few blocks, whose steps are ``slow`` times as long as usual."""
     return EngineInstance(
         name=name,
         step_time=StepTimeModel(

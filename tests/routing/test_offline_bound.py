@@ -26,7 +26,7 @@ def value_of(
     order: tuple[int, ...],
     apart: float,
 ) -> tuple[float, float]:
-    """Utility in time, and when all of it is complete, of one way to serve a workload.
+    """Give utility in time of one way to serve a workload, and when all of it is complete.
 
     Requests go to ``places`` in ``order``, each when it has come and at least ``apart`` seconds
     after the one before; no code of the router's is used.
