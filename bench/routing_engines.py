@@ -138,7 +138,9 @@ def drawn(n: int, rate: float, seed: int) -> RoutedWorkload:
 
 def router(models: Sequence[StepTimeModel], rule: str | Rule) -> Router:
     """Give a router that knows all lengths."""
-    return Router(instances(models), rule, lengths=as_predicted(), longest_output=LONGEST)
+    return Router(
+        instances(models), rule, lengths=as_predicted(), longest_output=LONGEST, every_step=True
+    )
 
 
 def rehearsed(engines: Engines, n: int, load: float, seed: int) -> tuple[float, Served]:
