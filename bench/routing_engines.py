@@ -39,8 +39,8 @@ from served_engines import (  # noqa: E402
     Served,
     decisions_again,
     engine_counts,
+    engine_processes,
     serve,
-    served_engines,
 )
 
 from sortedf.engine import EngineSettings, StepTimeModel, calibrate_from_steps  # noqa: E402
@@ -251,9 +251,8 @@ def main() -> None:
         sys.exit(f"{python}: vLLM is not installed; make vllm, or set SORTEDF_VLLM_PYTHON")
     n, rules = options.requests, options.rules.split(",")
     loads = [os.getloadavg()[0]]
-    with served_engines(
-        python, (SMALL, LARGE), (SMALL_MODEL, LARGE_MODEL), options.clock
-    ) as engines:
+    with engine_processes(python, (SMALL, LARGE), (SMALL_MODEL, LARGE_MODEL)) as processes:
+        engines = CLOCKS[options.clock](processes)
         rate, before = rehearsed(engines, n, options.load, 1000 + options.seed)
         found = []
         for seed in range(options.seed, options.seed + options.repeats):

@@ -71,8 +71,8 @@ class Engines(Protocol):
         ...
 
 
-class _Process:
-    """An engine's process and its pipes."""
+class EngineProcess:
+    """An engine's process and its pipes; ``present`` requests are there."""
 
     def __init__(self, place: int, process: subprocess.Popen[str]) -> None:
         self.place, self.process, self.present = place, process, 0
@@ -97,8 +97,10 @@ class _Process:
 class ByProcessor:
     """Engines whose clocks are those of their processors."""
 
-    def __init__(self, processes: Sequence[_Process]) -> None:
+    def __init__(self, processes: Sequence[EngineProcess]) -> None:
         self._processes = processes
+        for one in processes:
+            one.tell(clock="processor")
 
     def start(self) -> float:
         """Begin at 0 s."""
@@ -142,15 +144,16 @@ class ByProcessor:
 
 
 class ByWall:
-    """Engines that run by themselves."""
+    """Engines that run by themselves; to the end of their processes."""
 
-    def __init__(self, processes: Sequence[_Process]) -> None:
+    def __init__(self, processes: Sequence[EngineProcess]) -> None:
         self._processes = processes
         self._steps: queue.SimpleQueue[Step] = queue.SimpleQueue()
         for one in processes:
+            one.tell(clock="wall")
             threading.Thread(target=self._listen, args=(one,), daemon=True).start()
 
-    def _listen(self, one: _Process) -> None:
+    def _listen(self, one: EngineProcess) -> None:
         try:
             while True:
                 self._steps.put(one.step())
@@ -188,11 +191,15 @@ CLOCKS = {"processor": ByProcessor, "wall": ByWall}
 
 
 @contextmanager
-def served_engines(
-    python: Path, settings: Sequence[dict[str, Any]], models: Sequence[dict[str, Any]], clock: str
-) -> Iterator[Engines]:
+def engine_processes(
+    python: Path, settings: Sequence[dict[str, Any]], models: Sequence[dict[str, Any]]
+) -> Iterator[list[EngineProcess]]:
     """Start engines of these settings and models, in the environment of vLLM, and end them."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "PYTHONWARNINGS": "ignore",
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # or all would be bound to one core
+    }
     with ExitStack() as stack:
         processes = []
         for place, (setting, model) in enumerate(zip(settings, models, strict=True)):
@@ -206,11 +213,11 @@ def served_engines(
                 )
             )
             stack.callback(process.kill)
-            processes.append(_Process(place, process))
-            processes[-1].tell(settings=setting, model=model, clock=clock)
+            processes.append(EngineProcess(place, process))
+            processes[-1].tell(settings=setting, model=model)
         for one in processes:
             one.answer()
-        yield CLOCKS[clock](processes)
+        yield processes
 
 
 @dataclass

@@ -1,9 +1,10 @@
 """Serve requests on the whole engine of vLLM, on the CPU, as they come, and tell of every step.
 
 Runs in the environment of vLLM, not in the project's. The first line of stdin is a JSON object:
-``settings`` and ``model`` as in drive_engine.py, and ``clock``. When the engine is there a line
-``{}`` is answered. Then each line brings requests, ``new``: a list of [name, prompt, output]
-(a number, tokens, tokens), which the engine has before its next step.
+``settings`` and ``model`` as in drive_engine.py. When the engine is there a line ``{}`` is answered.
+Then a line says by which ``clock`` it goes from now on, when nothing is left to do; or it brings
+requests, ``new``: a list of [name, prompt, output] (a number, tokens, tokens), which the engine has
+before its next step.
 
 By the clock ``wall`` the engine runs by itself as long as it has work. By the clock ``processor``
 it does one step for each line, which begins ``at`` the second that the line says and takes as long
@@ -33,11 +34,11 @@ from vllm import SamplingParams
 class Server:
     """The engine between its inbox and its reports."""
 
-    def __init__(self, engine: Any, clock: str) -> None:
+    def __init__(self, engine: Any) -> None:
         self.engine = engine
         self.scheduler = engine.engine_core.engine_core.scheduler
         self.recorder = Recorder(self.scheduler)
-        self.by_lines = clock == "processor"
+        self.by_lines = False
         self.state = 0, 0
         plain = self.scheduler.schedule
 
@@ -48,17 +49,15 @@ class Server:
 
         self.scheduler.schedule = schedule
 
-    def take(self, line: str) -> float:
-        """Add the requests of a line; the second at which it begins, by lines."""
-        told = json.loads(line)
-        for name, prompt, output in told["new"]:
+    def take(self, new: list[list[int]]) -> None:
+        """Add requests."""
+        for name, prompt, output in new:
             tokens = random.Random(name).choices(range(VOCABULARY), k=prompt)
             self.engine.add_request(
                 str(name),
                 {"prompt_token_ids": tokens},
                 SamplingParams(max_tokens=output, ignore_eos=True, detokenize=False),
             )
-        return float(told.get("at", 0.0))
 
     def step(self) -> dict[str, Any]:
         """Do one step in which something runs."""
@@ -84,20 +83,22 @@ class Server:
             if self.by_lines or not busy or not inbox.empty():
                 if (line := inbox.get()) is None:
                     return
-                at = self.take(line)
-                if self.by_lines:
-                    begin = at
-                elif not busy:
-                    begin = time.monotonic()
-                if not self.by_lines:
+                told = json.loads(line)
+                if "clock" in told:
+                    self.by_lines = told["clock"] == "processor"
                     continue
-            told = self.step()
+                self.take(told["new"])
+                if not self.by_lines:
+                    begin = begin if busy else time.monotonic()
+                    continue
+                begin = told["at"]
+            report = self.step()
             if self.by_lines:
                 now = time.process_time()
                 end, mark = begin + now - mark, now
             else:
                 end = time.monotonic()
-            ANSWERS.write(json.dumps({"begin": begin, "end": end, **told}) + "\n")
+            ANSWERS.write(json.dumps({"begin": begin, "end": end, **report}) + "\n")
             ANSWERS.flush()
             begin = end
 
@@ -107,7 +108,7 @@ def main() -> None:
     told = json.loads(sys.stdin.readline())
     with tempfile.TemporaryDirectory() as folder:
         llm = build(folder, told["settings"], MODEL | told["model"])
-        server = Server(llm.llm_engine, told["clock"])
+        server = Server(llm.llm_engine)
         ANSWERS.write("{}\n")
         ANSWERS.flush()
         inbox: SimpleQueue[str | None] = SimpleQueue()
