@@ -4,12 +4,13 @@
 
 Needs vLLM for the CPU: ``make vllm``, or its Python in SORTEDF_VLLM_PYTHON. Two engines run at the
 same time, each in a process of its own on one thread: a small model with much KV cache and many
-seats, and one of several times the work with less of both. A burst through both warms them up and
-says how much they serve; so many requests a second, times ``--load``, come in all that follows
-(Poisson). Each repetition: a workload by shortest queue, from whose steps each engine is
-calibrated; then another one by the router and by every rule that it is compared with. Lengths of
-outputs are known exactly, so that errors of estimates are the estimator's: its estimate at the
-moment of routing against the first token, at the engine that the request was sent to.
+seats, and one of several times the work with less of both. Bursts through both warm them up and say
+how much they serve; so many requests a second, times ``--load``, come in all that follows
+(Poisson), first once by shortest queue. A repetition is one workload by the router, priced, and by
+each rule that it is compared with; before each of these runs the engines are calibrated from the
+steps of the run before. Lengths of outputs are known exactly, so that errors of estimates are the
+estimator's: what `Router.estimates` says at the moment of routing, against the first token, at the
+engine that the request was sent to; requests that the router held back have no estimate.
 
 By the clock of the processor each engine has a core to itself, whatever else the machine does; by
 that of the wall (``--clock wall``) all run freely. Tables to stdout: medians over repetitions, and
@@ -52,8 +53,8 @@ from sortedf.routing.rules import Rule  # noqa: E402
 from sortedf.routing.workload import RoutedWorkload, utilities  # noqa: E402
 from sortedf.serving.arrivals import poisson  # noqa: E402
 
-RULES = ("priced", "sfs", "round-robin", "shortest-queue")
-OURS, AGAINST = "priced", "round-robin"
+RULES = ("priced", "round-robin", "shortest-queue")
+OURS = "priced"
 
 COMMON: dict[str, Any] = {
     "block_size": 32,
@@ -92,16 +93,18 @@ LIMIT, LIMIT_TOKEN = 0.5, 1e-3
 
 LONGEST = 80
 
-FIGURES = (
-    "median error",
-    "P95 error",
-    "estimated",
-    "on time",
-    "on-time utility",
-    "median TTFT",
-    "P95 TTFT",
-    "to large",
-)
+FIGURES = {
+    "median error, %": 100,
+    "P95 error, %": 100,
+    "on time, %": 100,
+    "on-time utility": 1,
+    "median TTFT, s": 1,
+    "P95 TTFT, s": 1,
+    "held back, %": 100,
+    "to large, %": 100,
+    "twins agree, %": 100,
+}
+"""Figures of a run, and by what they are multiplied for the table."""
 
 
 def instances(models: Sequence[StepTimeModel]) -> tuple[EngineInstance, ...]:
@@ -178,16 +181,19 @@ def figures(served: Served, workload: RoutedWorkload) -> dict[str, float]:
     worth = utilities(workload, instances([StepTimeModel(fixed=1.0)] * 2))
     worth = worth[np.arange(len(workload)), served.instance]
     on_time = served.ttft <= workload.limit
-    return {
-        "median error": float(np.median(errors)),
-        "P95 error": float(np.quantile(errors, 0.95)),
-        "estimated": len(errors) / len(workload),
-        "on time": float(on_time.mean()),
-        "on-time utility": float((worth * on_time).mean()),
-        "median TTFT": float(np.median(served.ttft)),
-        "P95 TTFT": float(np.quantile(served.ttft, 0.95)),
-        "to large": float((served.instance == 1).mean()),
-    }
+    agree = [served.twins[:, place] == engine_counts(served, place) for place in range(2)]
+    values = (
+        np.median(errors),
+        np.quantile(errors, 0.95),
+        on_time.mean(),
+        (worth * on_time).mean(),
+        np.median(served.ttft),
+        np.quantile(served.ttft, 0.95),
+        (served.sent > served.arrival).mean(),
+        (served.instance == 1).mean(),
+        np.mean(agree),
+    )
+    return {name: float(value) for name, value in zip(FIGURES, values, strict=True)}
 
 
 def repetition(
@@ -199,17 +205,12 @@ def repetition(
     for rule in rules:
         models = calibrated(before)
         before = served = serve(engines, router(models, rule), workload)
-        assert (served.answers == 1).all()
+        if not (served.answers == 1).all():
+            sys.exit(f"{rule}: not every request was answered once")
+        if not decisions_again(served, router(models, rule)):
+            sys.exit(f"{rule}: the same events led to other decisions")
         found[rule] = figures(served, workload)
-        again = decisions_again(served, router(models, rule))
-        agree = np.mean(
-            [served.twins[:, place] == engine_counts(served, place) for place in range(2)]
-        )
-        found[rule] |= {"twins agree": float(agree), "reproduced": float(again)}
         say(f"{rule}: " + ", ".join(f"{name} {value:.3g}" for name, value in found[rule].items()))
-        if os.environ.get("DUMP"):
-            import pickle
-            pickle.dump((served, workload, models, rule), open(f"{os.environ['DUMP']}/{seed}-{rule}.pkl", "wb"))
     return found, before
 
 
@@ -219,19 +220,17 @@ def say(text: str) -> None:
 
 
 def table(title: str, repetitions: Sequence[Mapping[str, Mapping[str, float]]]) -> Table:
-    """Show medians over repetitions by rule."""
+    """Show medians over repetitions by rule, and what they range over."""
     result = Table(title=title, box=SIMPLE_HEAD)
-    names = (*FIGURES, "twins agree", "reproduced")
-    for name in ("rule", *names):
+    for name in ("rule", *FIGURES):
         result.add_column(name, justify="right")
     for rule in repetitions[0]:
         cells = []
-        for name in names:
-            values = [found[rule][name] for found in repetitions]
-            form = ".3f" if name in ("on-time utility", "median TTFT", "P95 TTFT") else ".1%"
-            cells.append(
-                f"{np.median(values):{form}}\n({min(values):{form}}..{max(values):{form}})"
-            )
+        for name, factor in FIGURES.items():
+            values = [factor * found[rule][name] for found in repetitions]
+            form = ".1f" if factor == 100 else ".3f"
+            ends = f"{min(values):{form}}..{max(values):{form}}"
+            cells.append(f"{np.median(values):{form}}\n{ends}")
         result.add_row(rule, *cells)
     return result
 
@@ -242,7 +241,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--requests", type=int, default=240)
     parser.add_argument("--seed", type=int, default=0, help="of the first repetition")
-    parser.add_argument("--load", type=float, default=1.0, help="share of what a burst is served at")
+    parser.add_argument(
+        "--load", type=float, default=1.0, help="share of what a burst is served at"
+    )
     parser.add_argument("--clock", choices=list(CLOCKS), default="processor")
     parser.add_argument("--rules", default=",".join(RULES))
     options = parser.parse_args()
@@ -252,7 +253,7 @@ def main() -> None:
     n, rules = options.requests, options.rules.split(",")
     loads = [os.getloadavg()[0]]
     with engine_processes(python, (SMALL, LARGE), (SMALL_MODEL, LARGE_MODEL)) as processes:
-        engines = CLOCKS[options.clock](processes)
+        engines: Engines = CLOCKS[options.clock](processes)
         rate, before = rehearsed(engines, n, options.load, 1000 + options.seed)
         found = []
         for seed in range(options.seed, options.seed + options.repeats):
@@ -263,17 +264,15 @@ def main() -> None:
         f"{options.clock} clock, {n} requests at {rate:.2f}/s, {options.repeats} repetitions, "
         f"load {min(loads):.1f}..{max(loads):.1f} on {os.cpu_count()} cores"
     )
-    console = Console(width=150)
+    console = Console(width=140)
     console.print(table(title, found))
-    ours, against = (
-        [one[rule]["on-time utility"] for one in found] for rule in (OURS, AGAINST)
-    ) if {OURS, AGAINST} <= set(rules) else ([], [])
-    if ours:
-        ratios = [a / b for a, b in zip(ours, against, strict=True)]
-        console.print(
-            f"on-time utility of the router over {AGAINST}: median {np.median(ratios):.2f} "
-            f"({min(ratios):.2f}..{max(ratios):.2f})"
-        )
+    for other in rules:
+        if other != OURS and OURS in rules:
+            ratios = [one[OURS]["on-time utility"] / one[other]["on-time utility"] for one in found]
+            console.print(
+                f"on-time utility, {OURS} over {other}: {np.median(ratios):.2f} "
+                f"({min(ratios):.2f}..{max(ratios):.2f})"
+            )
 
 
 if __name__ == "__main__":

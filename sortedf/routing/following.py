@@ -1,4 +1,4 @@
-"""The twin of an engine whose steps are seen to end: it keeps step, and learns how fast they are."""
+"""The twin of an engine whose steps are seen to end: it keeps step, and learns their speed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ PATIENCE = 1.0
 """Of its own length, for which a step is waited for that should have ended."""
 
 KEPT = 0.95
-"""What a step counts of the one after it, in the mean by which all are longer or shorter."""
+"""What a step counts of the one after it, in what is learnt of their speed."""
 
 CREDIT = 10
 """Steps for which the calibration counts at the beginning."""
 
 FARTHEST = 2.0
-"""A step is not taken for more times as long as it was to be, or as short."""
+"""A step counts as at most so many times as long as it was to be, or as short."""
 
 
 class FollowingEngine(LiveEngine):
@@ -76,7 +76,9 @@ class FollowingEngine(LiveEngine):
             return
         if self._expected_sum == 0:
             self._seen_sum = self._expected_sum = CREDIT * self._expected
-        seen = min(max(self.now - self._since, self._expected / FARTHEST), self._expected * FARTHEST)
+        seen = min(
+            max(self.now - self._since, self._expected / FARTHEST), self._expected * FARTHEST
+        )
         self._seen_sum = KEPT * self._seen_sum + seen
         self._expected_sum = KEPT * self._expected_sum + self._expected
         self._seconds = self._calibrated * self.slowness

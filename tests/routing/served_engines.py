@@ -15,7 +15,7 @@ import queue
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -121,9 +121,7 @@ class ByProcessor:
     def next_step(self, before: float) -> Step | None:
         """Give the step that ends next."""
         begun = [
-            one
-            for one in self._processes
-            if one.present and self._under_way[one.place] is None
+            one for one in self._processes if one.present and self._under_way[one.place] is None
         ]
         for one in begun:
             one.tell(at=self._at[one.place], new=self._new[one.place])
@@ -187,7 +185,10 @@ class ByWall:
         return time.monotonic()
 
 
-CLOCKS = {"processor": ByProcessor, "wall": ByWall}
+CLOCKS: dict[str, Callable[[Sequence[EngineProcess]], Engines]] = {
+    "processor": ByProcessor,
+    "wall": ByWall,
+}
 
 
 @contextmanager
@@ -393,7 +394,7 @@ def decisions_again(served: Served, router: Router) -> bool:
 
 
 def engine_counts(served: Served, place: int) -> npt.NDArray[np.int64]:
-    """Requests that run and wait on an engine as each request arrives, shape (n, 2).
+    """Count who runs and waits on an engine as each request arrives, shape (n, 2).
 
     By the step under way then: what came since it was scheduled waits.
     """

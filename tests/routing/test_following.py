@@ -6,7 +6,6 @@ The engine is the plain replay with its log of every step, which knows nothing o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -27,9 +26,7 @@ N = 60
 def truth(one: EngineInstance, factor: float, seed: int) -> tuple[sortedf.Instance, Replayed]:
     """Serve a workload, steps ``factor`` times as long as the instance says."""
     rng = np.random.default_rng(seed)
-    work = sortedf.Instance(
-        rng.integers(1, 60, N), rng.integers(1, 30, N), one.settings.kv_tokens
-    )
+    work = sortedf.Instance(rng.integers(1, 60, N), rng.integers(1, 30, N), one.settings.kv_tokens)
     seconds = one.step_time.seconds * factor
     model = StepTimeModel.of_form("six-term", [seconds[k] for k in (0, 1, 2, 3, 5, 6)])
     arrivals = np.cumsum(rng.exponential(0.02 * factor, N))
@@ -79,7 +76,7 @@ def followed(
         errors[j] = abs(router.estimates(request)[0] / ttft - 1)
         step = int(np.searchsorted(real.log.begin, arrivals[j], side="left")) - 1
         if step >= 0 and arrivals[j] < real.log.end[step]:
-            came = np.count_nonzero((arrivals[:j] > real.log.begin[step]))
+            came = np.count_nonzero(arrivals[:j] > real.log.begin[step])
             counts = real.log.running[step], real.log.waiting[step] + came
         else:
             counts = 0, 0

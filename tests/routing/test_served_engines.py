@@ -75,9 +75,7 @@ def router(models: list[StepTimeModel], rule: str) -> Router:
         )
         for place, model in enumerate(models)
     ]
-    return Router(
-        instances, rule, lengths=as_predicted(), longest_output=LONGEST, every_step=True
-    )
+    return Router(instances, rule, lengths=as_predicted(), longest_output=LONGEST, every_step=True)
 
 
 def check(served: Served, work: RoutedWorkload, again: Router) -> None:

@@ -1,7 +1,7 @@
 """Serve requests on the whole engine of vLLM, on the CPU, as they come, and tell of every step.
 
-Runs in the environment of vLLM, not in the project's. The first line of stdin is a JSON object:
-``settings`` and ``model`` as in drive_engine.py. When the engine is there a line ``{}`` is answered.
+Runs in the environment of vLLM, not in the project's. Lines of stdin are JSON objects. The first
+has ``settings`` and ``model`` as in drive_engine.py. When the engine is there ``{}`` is answered.
 Then a line says by which ``clock`` it goes from now on, when nothing is left to do; or it brings
 requests, ``new``: a list of [name, prompt, output] (a number, tokens, tokens), which the engine has
 before its next step.
