@@ -403,7 +403,7 @@ def engine_counts(served: Served, place: int) -> npt.NDArray[np.int64]:
     sent = np.sort(served.sent[served.instance == place])
     counts = np.zeros((len(served.arrival), 2), np.int64)
     for j, now in enumerate(served.arrival):
-        k = int(np.searchsorted(begins, now, side="right")) - 1
+        k = int(np.searchsorted(begins, now, side="left")) - 1  # not of the request itself
         if k >= 0 and now < steps[k].end:
             since = np.count_nonzero((sent > begins[k]) & (sent < now))
             counts[j] = steps[k].running, steps[k].waiting + since

@@ -95,11 +95,12 @@ def test_two_engines_behind_the_router() -> None:
     with engine_processes(interpreter(), SETTINGS, MODELS) as processes:
         engines = ByProcessor(processes)
         plain = [StepTimeModel(fixed=0.005)] * 2
-        warm = drawn(60, 200.0, 1)
+        warm = drawn(60, 1e6, 1)
         rehearsed = serve(engines, router(plain, "shortest-queue"), warm)
         check(rehearsed, warm, router(plain, "shortest-queue"))
         models = [calibrate_from_steps(rehearsed.step_log(place))[0].model for place in range(2)]
-        work = drawn(60, 200.0, 2)
+        rate = len(warm) / float(rehearsed.completion.max())  # of a burst
+        work = drawn(60, rate, 2)
         for rule in ("sfs", "priced"):
             served = serve(engines, router(models, rule), work)
             check(served, work, router(models, rule))
@@ -109,6 +110,6 @@ def test_two_engines_behind_the_router() -> None:
                 assert np.array_equal(twins[:, place].sum(axis=1), counts.sum(axis=1))
                 assert np.mean(twins[:, place] == counts) > 0.8
             assert twins[:, :, 1].max() > 0  # some wait
-        work = drawn(40, 60.0, 3)
+        work = drawn(40, rate / 2, 3)
         served = serve(ByWall(processes), router(models, "priced"), work)
         check(served, work, router(models, "priced"))
