@@ -40,6 +40,8 @@ def main() -> int:
     options = parser.parse_args()
     rates = tuple(float(rate) for rate in options.rates.split(","))
     kinds, seeds, n = options.arrivals.split(","), options.seeds, options.requests
+    if not {5.0, 8.8} <= set(rates):
+        parser.error("--rates must have 5 and 8.8, which are held against published figures")
     if options.tenth:
         kinds, rates, seeds, n = ["poisson"], (3.0, 5.0, 8.8), 1, 2_000
     instances = published_instances()
