@@ -34,22 +34,14 @@ from rich.table import Table
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "routing"))
 
-from served_engines import (  # noqa: E402
-    CLOCKS,
-    Engines,
-    Served,
-    decisions_again,
-    engine_counts,
-    engine_processes,
-    serve,
-)
+from served_engines import CLOCKS, Engines, engine_processes  # noqa: E402
+from served_runs import Served, decisions_again, engine_counts, serve  # noqa: E402
 
 from sortedf.engine import EngineSettings, StepTimeModel, calibrate_from_steps  # noqa: E402
 from sortedf.routing.instances import EngineInstance  # noqa: E402
 from sortedf.routing.lengths import as_predicted  # noqa: E402
 from sortedf.routing.metrics import relative_errors  # noqa: E402
 from sortedf.routing.router import Router  # noqa: E402
-from sortedf.routing.rules import Rule  # noqa: E402
 from sortedf.routing.workload import RoutedWorkload, utilities  # noqa: E402
 from sortedf.serving.arrivals import poisson  # noqa: E402
 
@@ -139,7 +131,7 @@ def drawn(n: int, rate: float, seed: int) -> RoutedWorkload:
     )
 
 
-def router(models: Sequence[StepTimeModel], rule: str | Rule) -> Router:
+def router(models: Sequence[StepTimeModel], rule: str) -> Router:
     """Give a router that knows all lengths."""
     return Router(
         instances(models), rule, lengths=as_predicted(), longest_output=LONGEST, every_step=True

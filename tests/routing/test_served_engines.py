@@ -10,15 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from real_engine import interpreter
-from served_engines import (
-    ByProcessor,
-    ByWall,
-    Served,
-    decisions_again,
-    engine_counts,
-    engine_processes,
-    serve,
-)
+from served_engines import ByProcessor, ByWall, engine_processes
+from served_runs import Served, decisions_again, engine_counts, serve
 from small_fleets import TASK
 
 from sortedf.engine import EngineSettings, StepTimeModel, calibrate_from_steps
