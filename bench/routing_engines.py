@@ -256,7 +256,7 @@ def main() -> None:
         f"{options.clock} clock, {n} requests at {rate:.2f}/s, {options.repeats} repetitions, "
         f"load {min(loads):.1f}..{max(loads):.1f} on {os.cpu_count()} cores"
     )
-    console = Console(width=140)
+    console = Console(width=170)
     console.print(table(title, found))
     for other in rules:
         if other != OURS and OURS in rules:
