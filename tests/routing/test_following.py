@@ -108,3 +108,24 @@ def test_asynchronous_engines_too(factor: float) -> None:
     errors, _ = followed(one, work, real, every_step=True)
     alone, _ = followed(one, work, real, every_step=False)
     assert np.median(errors) < min(0.1, np.median(alone))
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_steps_that_nobody_tells_of_end_by_themselves(asynchronous: bool) -> None:
+    one = instance("one", 400, 50.0, asynchronous=asynchronous)
+
+    def asked(name: str, now: float) -> RouteRequest:
+        return RouteRequest(
+            id=name, arrival=now, prompt_tokens=30, predicted=20, limit=1.0, task=TASK
+        )
+
+    def router() -> Router:
+        return Router([one], lengths=as_predicted(), longest_output=40, every_step=True)
+
+    told = router()
+    told.route(asked("a", 0.0))
+    alone = router().estimates(asked("b", 5.0))
+    for tick in range(5_000):
+        told.due(tick / 1000)
+    assert told.fleet.engines[0].n_present == 0
+    assert np.allclose(told.estimates(asked("b", 5.0)), alone)
