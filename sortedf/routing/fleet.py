@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sortedf.errors import OptionError
+from sortedf.routing.following import FollowingEngine
 from sortedf.routing.instances import EngineInstance
 from sortedf.routing.lengths import LengthModel, as_predicted
 from sortedf.routing.live import LiveEngine
@@ -50,6 +51,8 @@ class Fleet:
         What is foreseen of outputs; predictions as they are when left out.
     record
         Whether to keep what became of every request.
+    follows
+        Whether the engines are told of the ends of their steps.
     """
 
     def __init__(
@@ -58,13 +61,15 @@ class Fleet:
         lengths: LengthModel | None = None,
         *,
         record: bool = True,
+        follows: bool = False,
     ) -> None:
         if not instances:
             raise OptionError("a fleet is at least one instance")
         known = as_predicted() if lengths is None else lengths
         self.instances = tuple(instances)
+        kind = FollowingEngine if follows else LiveEngine
         self.engines = [
-            LiveEngine(one.settings, one.step_time, known, record=record) for one in instances
+            kind(one.settings, one.step_time, known, record=record) for one in instances
         ]
         self.now = -np.inf
 

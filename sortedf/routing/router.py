@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from sortedf.errors import OptionError
 from sortedf.routing.fleet import HELD, Arriving, Fleet
+from sortedf.routing.following import FollowingEngine
 from sortedf.routing.instances import EngineInstance
 from sortedf.routing.lengths import LengthModel, learnt
 from sortedf.routing.rules import Rule, rule_named
@@ -97,6 +98,10 @@ class Router:
         Share of an instance's KV cache that stays free when one that was held back is sent there.
     longest_output
         Most output tokens of a request.
+    every_step
+        Whether every token is told of, and those of one step with the same moment, its end. Then a
+        twin goes from step to step with its engine, also where the steps take longer or shorter
+        than they were calibrated to.
 
     Raises
     ------
@@ -113,8 +118,9 @@ class Router:
         lengths: LengthModel | None = None,
         reserve: float = RESERVE,
         longest_output: int = 8_192,
+        every_step: bool = False,
     ) -> None:
-        self.fleet = Fleet(instances, lengths, record=False)
+        self.fleet = Fleet(instances, lengths, record=False, follows=every_step)
         self.rule = rule_named(rule) if isinstance(rule, str) else rule
         self.weight = weight
         self.longest_output = longest_output
@@ -151,6 +157,19 @@ class Router:
             return Decision(request.id, None)
         return self._send(asked.number, place)
 
+    def estimates(self, request: RouteRequest) -> FloatArray:
+        """Estimate the seconds to its first token on every instance if it were sent there now.
+
+        Shape (R,), in the order of the instances; what rules decide by. Nothing is decided or sent.
+
+        Raises
+        ------
+        OptionError
+            As :meth:`route`.
+        """
+        self._advance(request.arrival)
+        return self.fleet.ttft(self._arriving(request))
+
     def due(self, now: float) -> list[Decision]:
         """Give those that were held back and are to be sent now (seconds), in their order."""
         self._advance(now)
@@ -173,6 +192,8 @@ class Router:
         self._advance(event.at)
         place, ticket, predicted = self._there[event.id]
         engine = self.fleet.engines[place]
+        if isinstance(engine, FollowingEngine):
+            engine.note_step_end()
         if not event.ended:
             if 0 < event.tokens < self.longest_output:
                 engine.note_progress(ticket, event.tokens)
