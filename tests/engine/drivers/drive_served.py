@@ -27,7 +27,7 @@ import time
 from queue import SimpleQueue
 from typing import Any
 
-from drive_engine import ANSWERS, MODEL, VOCABULARY, Recorder, build, number
+from drive_engine import ANSWERS, VOCABULARY, Recorder, build, number
 from vllm import SamplingParams
 
 
@@ -107,7 +107,7 @@ def main() -> None:
     """Build the engine and serve."""
     told = json.loads(sys.stdin.readline())
     with tempfile.TemporaryDirectory() as folder:
-        llm = build(folder, told["settings"], MODEL | told["model"])
+        llm = build(folder, told["settings"], told["model"])
         server = Server(llm.llm_engine)
         ANSWERS.write("{}\n")
         ANSWERS.flush()
