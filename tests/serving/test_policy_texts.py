@@ -42,8 +42,11 @@ def written(name: str, options: dict[str, Any]) -> str:
     return ":".join([name, *parts])
 
 
+WITH_SIDE = sorted(name for name in POLICIES if policy(name).choose is None)
+
+
 @settings(deadline=None)
-@given(st.sampled_from(sorted(POLICIES)), SIDES, SIDES)
+@given(st.sampled_from(WITH_SIDE), SIDES, SIDES)
 def test_what_is_written_is_what_is_made(
     name: str, own: dict[str, Any], common: dict[str, Any]
 ) -> None:
@@ -70,6 +73,14 @@ def test_own_parameters() -> None:
 def test_all() -> None:
     """All are all that there are, in their order."""
     assert [one.text for one in read_policies(" all ")] == list(POLICIES)
+
+
+def test_who_chooses_the_side_is_told_none() -> None:
+    """Refused by name; left out of all that get options of the engine's side."""
+    with pytest.raises(OptionError, match="chooses the engine's side itself"):
+        read_policies("auto:watermark=0.03")
+    texts = [one.text for one in read_policies("all", {"watermark": 0.03})]
+    assert texts == [name for name in POLICIES if name != "auto"]
 
 
 @pytest.mark.parametrize(
