@@ -23,6 +23,7 @@ from sortedf.engine.settings import EngineSettings
 from sortedf.engine.step_time import StepTimeModel
 from sortedf.errors import SortedfError
 from sortedf.kernels.replay_events import replay_events
+from sortedf.kernels.replay_log import Log, new_log
 from sortedf.kernels.replay_state import (
     ADMITTED,
     ADMITTED_STEP,
@@ -41,9 +42,7 @@ from sortedf.kernels.replay_steps import (
     ENTRIES,
     EVICTIONS,
     LOGGED,
-    Log,
     Progress,
-    new_log,
     new_progress,
     run_steps,
 )
@@ -79,7 +78,7 @@ class Replayed:
     steps
         Steps in which anything ran.
     log
-        Every step, where it was asked for: see :class:`sortedf.kernels.replay_steps.Log`.
+        Every step, where it was asked for: see :class:`sortedf.kernels.replay_log.Log`.
     """
 
     arrivals: FloatArray

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from sortedf.kernels.jit import lean_jit
 from sortedf.kernels.replay_pool import find_hits, mark, take_blocks, take_hits
+from sortedf.kernels.replay_queue import dequeue, enqueue, head
 from sortedf.kernels.replay_room import has_room, reserve
 from sortedf.kernels.replay_state import (
     CHUNK,
@@ -26,9 +27,6 @@ from sortedf.kernels.replay_state import (
     Engine,
     IntArray,
     Rules,
-    dequeue,
-    enqueue,
-    head,
 )
 
 

@@ -25,6 +25,13 @@ from sortedf.kernels.replay_group import (
     steps_until,
     steps_with_blocks,
 )
+from sortedf.kernels.replay_lifetime import (
+    carry_out_aborts,
+    leave,
+    let_arrive,
+    note_admissions,
+    note_tokens,
+)
 from sortedf.kernels.replay_rules import advance, schedule
 from sortedf.kernels.replay_state import (
     ABORT,
@@ -53,13 +60,6 @@ from sortedf.kernels.replay_state import (
     FloatArray,
     IntArray,
     Rules,
-)
-from sortedf.kernels.replay_steps import (
-    carry_out_aborts,
-    leave,
-    let_arrive,
-    note_admissions,
-    note_tokens,
 )
 from sortedf.kernels.step_terms import TERMS, step_seconds
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from sortedf.kernels.jit import lean_jit, rare_jit
 from sortedf.kernels.replay_admission import chunk_cap, first_chunk
 from sortedf.kernels.replay_pool import give_back, mark
+from sortedf.kernels.replay_queue import enqueue, head
 from sortedf.kernels.replay_room import foresee, unreserve
 from sortedf.kernels.replay_scores import leaves, let_wait, may_go, note_restart, worst_of_running
 from sortedf.kernels.replay_state import (
@@ -30,8 +31,6 @@ from sortedf.kernels.replay_state import (
     WAITING,
     Engine,
     Rules,
-    enqueue,
-    head,
 )
 from sortedf.kernels.standing import RANKED, RESTARTS, SCORE, SWAPS
 

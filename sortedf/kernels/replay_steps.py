@@ -6,35 +6,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sortedf.kernels.jit import jit, lean_jit
-from sortedf.kernels.replay_eviction import displace, release
-from sortedf.kernels.replay_pool import mark
+from sortedf.kernels.jit import jit
+from sortedf.kernels.replay_eviction import displace
+from sortedf.kernels.replay_lifetime import (
+    carry_out_aborts,
+    leave,
+    let_arrive,
+    note_admissions,
+    note_tokens,
+)
+from sortedf.kernels.replay_log import Log, log_choice
 from sortedf.kernels.replay_rules import advance, schedule
-from sortedf.kernels.replay_scores import attain, let_wait, note_latencies, promote, settle
+from sortedf.kernels.replay_scores import attain, note_latencies, promote, settle
 from sortedf.kernels.replay_state import (
-    ABORT,
-    ABORTED,
-    ADMITTED,
-    ADMITTED_STEP,
     ARRIVAL,
     ARRIVED,
-    BY_ABORT,
     BY_ARRIVAL,
-    CHUNK,
-    COMPUTED,
-    CONTINUED,
-    DONE,
-    DONE_STEP,
     FINISHED,
-    FIRST_STEP,
-    FIRST_TOKEN,
-    FIRSTS,
-    FREE,
-    GONE,
-    HELD,
     LAST,
     MOVED,
-    PREEMPTIONS,
     RUNNING,
     SCHEDULED,
     TOKENS,
@@ -44,13 +34,9 @@ from sortedf.kernels.replay_state import (
     FloatArray,
     IntArray,
     Rules,
-    enqueue,
-    take_out,
 )
 from sortedf.kernels.standing import NOW, RANKED, RESTARTS
 from sortedf.kernels.step_terms import TERMS, step_seconds
-
-CONTINUES, NEW, RESUMED = 0, 1, 2
 
 PAUSED, ALL_DONE, ENDLESS, LEARNING = 0, 1, 2, 3
 
@@ -63,42 +49,6 @@ EVICTIONS = 4  # of the log
 FRUITLESS = 5  # calls since the last one that brought something to stay
 N_LEAVING = 6
 NUMBERS = 7
-
-
-class Log(NamedTuple):
-    """Every step, in arrays with room for all or for none (shape[0] = 0)."""
-
-    begin: FloatArray  # (steps,) seconds at which the step starts to run
-    end: FloatArray
-    work: FloatArray  # (steps, TERMS)
-    running: IntArray  # (steps,) requests that run, those of this step included
-    waiting: IntArray  # (steps,) requests that wait after scheduling
-    used: IntArray  # (steps,) blocks held after scheduling
-    entries: IntArray  # (steps + 1,) where the entries of a step begin
-    request: IntArray  # (entries,)
-    tokens: IntArray
-    kind: IntArray  # CONTINUES, NEW or RESUMED
-    evictions: IntArray  # (steps + 1,) where the victims of a step begin
-    victim: IntArray  # (victims,)
-
-
-@jit
-def new_log(steps: int, entries: int, victims: int) -> Log:
-    """Log with room for so many steps, entries and victims."""
-    return Log(
-        np.empty(steps),
-        np.empty(steps),
-        np.empty((steps, TERMS)),
-        np.empty(steps, np.int64),
-        np.empty(steps, np.int64),
-        np.empty(steps, np.int64),
-        np.zeros(steps + 1, np.int64),
-        np.empty(entries, np.int64),
-        np.empty(entries, np.int64),
-        np.empty(entries, np.int64),
-        np.zeros(steps + 1, np.int64),
-        np.empty(victims, np.int64),
-    )
 
 
 class Progress(NamedTuple):
@@ -191,7 +141,7 @@ def run_steps(
         if scheduled > 0:
             ran += 1
         if logged and scheduled + preempted > 0:
-            _log_choice(rules, engine, log, steps, entries, victims)
+            log_choice(rules, engine, log, steps, entries, victims)
         note_admissions(engine, ran, clock)
         if by_score:
             attain(engine, seconds)
@@ -235,107 +185,3 @@ def run_steps(
     numbers[ENTRIES], numbers[EVICTIONS], numbers[FRUITLESS] = entries, victims, fruitless
     numbers[N_LEAVING] = n_leaving
     return state
-
-
-@lean_jit
-def let_arrive(rules: Rules, engine: Engine, clock: float) -> None:
-    """Give the engine what has arrived by now."""
-    counts = engine.counts
-    while counts[ARRIVED] < len(engine.requests):
-        request = engine.lists[BY_ARRIVAL, counts[ARRIVED]]
-        if engine.times[request, ARRIVAL] > clock:
-            break
-        if rules.scoring.kind != RANKED:
-            engine.dials[NOW] = engine.times[request, ARRIVAL]
-            let_wait(rules, engine, request)
-        enqueue(engine, request)
-        counts[ARRIVED] += 1
-
-
-@lean_jit
-def carry_out_aborts(rules: Rules, engine: Engine, clock: float) -> None:
-    """Remove the requests whose abort has come by now."""
-    counts = engine.counts
-    while counts[ABORTED] < counts[BY_ABORT]:
-        request = engine.lists[BY_ABORT, counts[ABORTED]]
-        if engine.times[request, ABORT] > clock:
-            break
-        counts[ABORTED] += 1
-        _remove(rules, engine, request)
-
-
-@lean_jit
-def leave(rules: Rules, engine: Engine, finished: IntArray, n: int) -> None:
-    """Remove the first ``n`` of these requests, whose last token has come."""
-    requests = engine.requests
-    for place in range(n):
-        request = finished[place]
-        if rules.caching and requests[request, HELD] > 0:
-            mark(engine, request, requests[request, COMPUTED] // rules.block_size)
-        _remove(rules, engine, request)
-
-
-@lean_jit
-def _remove(rules: Rules, engine: Engine, request: int) -> None:
-    requests = engine.requests
-    if requests[request, GONE] == 1:
-        return
-    requests[request, GONE] = 1
-    if requests[request, HELD] > 0:
-        release(rules, engine, request)
-        take_out(engine, request)
-    else:
-        engine.counts[WAITING] -= 1
-
-
-@lean_jit
-def note_admissions(engine: Engine, ran: int, clock: float) -> None:
-    """Note who is admitted for the first time by the call at ``clock``."""
-    requests = engine.requests
-    for place in range(engine.counts[CONTINUED], engine.counts[SCHEDULED]):
-        request = engine.lists[SCHEDULED, place]
-        if requests[request, ADMITTED_STEP] == 0:
-            requests[request, ADMITTED_STEP] = ran
-            engine.times[request, ADMITTED] = clock
-
-
-@lean_jit
-def note_tokens(engine: Engine, ran: int, end: float) -> None:
-    """Note whose first and last tokens the step brings; an abort before its end forestalls them."""
-    requests, times, lists = engine.requests, engine.times, engine.lists
-    for place in range(engine.counts[FIRSTS]):
-        request = lists[FIRSTS, place]
-        # A request that restarts has had its first token before.
-        if times[request, ABORT] >= end and requests[request, FIRST_STEP] == 0:
-            requests[request, FIRST_STEP] = ran
-            times[request, FIRST_TOKEN] = end
-    for place in range(engine.counts[FINISHED]):
-        request = lists[FINISHED, place]
-        if times[request, ABORT] >= end:
-            requests[request, DONE_STEP] = ran
-            times[request, DONE] = end
-
-
-@lean_jit
-def _log_choice(
-    rules: Rules, engine: Engine, log: Log, step: int, entry: int, eviction: int
-) -> None:
-    """Write down who was scheduled and preempted."""
-    requests, lists, counts = engine.requests, engine.lists, engine.counts
-    for place in range(counts[SCHEDULED]):
-        request = lists[SCHEDULED, place]
-        log.request[entry] = request
-        log.tokens[entry] = requests[request, CHUNK]
-        if place < counts[CONTINUED]:
-            log.kind[entry] = CONTINUES
-        else:
-            log.kind[entry] = RESUMED if requests[request, PREEMPTIONS] > 0 else NEW
-        entry += 1
-    for place in range(counts[VICTIMS]):
-        log.victim[eviction] = lists[VICTIMS, place]
-        eviction += 1
-    log.entries[step + 1] = entry
-    log.evictions[step + 1] = eviction
-    log.running[step] = counts[RUNNING]
-    log.waiting[step] = counts[WAITING]
-    log.used[step] = rules.blocks - counts[FREE]

@@ -18,7 +18,7 @@ from sortedf.engine.settings import EngineSettings
 from sortedf.errors import Fault, InputError
 from sortedf.instances.json_values import BadLine, decode_object
 from sortedf.instances.source import Source, open_source
-from sortedf.kernels.replay_steps import Log, new_log
+from sortedf.kernels.replay_log import Log, new_log
 from sortedf.kernels.step_terms import TERMS
 from sortedf.runner.engines import Job
 from sortedf.runner.replayed import LOGGED_TOKENS, replay_jobs

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from sortedf.errors import OptionError
+from sortedf.kernels.replay_log import Log
 from sortedf.kernels.replay_scores import reorder
 from sortedf.kernels.replay_state import ARRIVED, GOAL, GONE, HEAP, PROMPT, Engine, Rules
-from sortedf.kernels.replay_steps import ALL_DONE, PAUSED, Log, Progress, run_steps
+from sortedf.kernels.replay_steps import ALL_DONE, PAUSED, Progress, run_steps
 from sortedf.kernels.standing import BASE, SCORE
 from sortedf.model import Instance
 from sortedf.serving.online_policy import Given, IntArray, Replanning

@@ -45,14 +45,23 @@ def read_policies(text: str, options: Mapping[str, Any] | None = None) -> list[N
     """
     texts = [part.strip() for part in text.split(",")]
     if texts == ["all"]:
-        # Who chooses the engine's side itself has none to be told.
-        texts = [name for name in POLICIES if not options or policy(name).choose is None]
+        # What all refuse is refused with the first's words.
+        texts = [name for name in POLICIES if _takes(name, options or {})] or list(POLICIES)
     if not all(texts):
         raise OptionError(f"a policy is missing in {text!r}; there are {', '.join(POLICIES)}")
     found = [_read_one(part, dict(options or {})) for part in texts]
     if len({named.text for named in found}) < len(found):
         raise OptionError(f"a policy is named twice in {text!r}")
     return found
+
+
+def _takes(name: str, options: Mapping[str, Any]) -> bool:
+    """Say whether a policy takes these options: who chooses its side itself takes none."""
+    try:
+        policy(name, **options)
+    except OptionError:
+        return False
+    return True
 
 
 def _read_one(text: str, options: dict[str, Any]) -> Named:

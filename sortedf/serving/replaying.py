@@ -9,8 +9,9 @@ from sortedf.engine.replaying import Replay, Replayed
 from sortedf.engine.settings import EngineSettings, Policy
 from sortedf.engine.step_time import StepTimeModel
 from sortedf.errors import OptionError, SortedfError
+from sortedf.kernels.replay_log import Log
 from sortedf.kernels.replay_state import Engine
-from sortedf.kernels.replay_steps import ALL_DONE, LEARNING, Log, Progress, run_steps
+from sortedf.kernels.replay_steps import ALL_DONE, LEARNING, Progress, run_steps
 from sortedf.kernels.standing import (
     BASE,
     FLOOR,

@@ -14,8 +14,9 @@ import sortedf
 from sortedf.engine import EngineSettings
 from sortedf.engine.replaying import replay
 from sortedf.errors import SortedfError
+from sortedf.kernels.replay_log import new_log
 from sortedf.kernels.replay_state import GOAL, PROMPT
-from sortedf.kernels.replay_steps import new_log, new_progress, run_steps
+from sortedf.kernels.replay_steps import new_progress, run_steps
 from sortedf.kernels.standing import ATTAINED, CHANGES, FIXED, SCORE, Scoring
 from sortedf.orders.one_bit import Proxies
 from sortedf.serving.front import simulate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -47,9 +48,17 @@ def test_what_is_written_is_what_is_made(
     name: str, own: dict[str, Any], common: dict[str, Any]
 ) -> None:
     """A text makes the policy that the same options make in Python; its own go before others'."""
+    try:
+        side = policy(name, **(common | own)).side
+    except OptionError as error:
+        # Who chooses its side itself; least first, which cannot be displaced for its score.
+        assert name == "auto" or (name == "a-min" and (common | own)["displaces"])
+        with pytest.raises(OptionError, match=re.escape(str(error))):
+            read_policies(written(name, own), common)
+        return
     (found,) = read_policies(written(name, own), common)
     assert found.text == written(name, own)
-    assert found.policy.side == policy(name, **(common | own)).side
+    assert found.policy.side == side
     assert found.policy.name == name
 
 
@@ -69,6 +78,22 @@ def test_own_parameters() -> None:
 def test_all() -> None:
     """All are all that there are, in their order."""
     assert [one.text for one in read_policies(" all ")] == list(POLICIES)
+
+
+def test_all_are_those_that_take_the_options() -> None:
+    """Who refuses an option when named is left out of all; what all refuse is an error."""
+    with pytest.raises(OptionError, match="chooses the engine's side itself"):
+        read_policies("auto:watermark=0.03")
+    with pytest.raises(OptionError, match="who is least first of all victims"):
+        read_policies("a-min:displaces=yes")
+    for options, refused in (
+        ({"watermark": 0.03}, {"auto"}),
+        ({"displaces": True}, {"auto", "a-min"}),
+    ):
+        texts = [one.text for one in read_policies("all", options)]
+        assert texts == [name for name in POLICIES if name not in refused]
+    with pytest.raises(OptionError, match=r"\[0, 1\)"):
+        read_policies("all", {"watermark": 1.0})
 
 
 @pytest.mark.parametrize(
