@@ -145,7 +145,7 @@ def test_a_tampered_header_is_found(
         ({"lower_bound": 10**9}, 6, "lower bound"),
         ({"requests": "reversed"}, 6, "order of their starts"),
         ({"block_size": 10**18}, 6, "no block"),
-        ({"requests": "workers"}, 3, "worker"),
+        ({"requests": "workers"}, 6, "worker is 2, but the 1 count from 0"),
     ],
 )
 def test_contradictions_in_a_plan_are_found(
