@@ -21,18 +21,18 @@ def workers_file(given: Backlog) -> tuple[Worker, ...]:
     Raises
     ------
     OptionError
-        For what is neither a number nor a file, and for a file beside --kv-tokens, whose
-        place it takes.
+        Beside --kv-tokens for what is no number: a file takes the place of it.
     InputError
         As :func:`sortedf.instances.workers.read_workers`.
     """
     if given.workers is None or _is_number(given.workers):
         return ()
-    if given.workers != "-" and not (given.workers and Path(given.workers).exists()):
-        raise OptionError(
-            f"--workers is {given.workers!r}: neither a number of workers nor a file that is there"
-        )
     if given.kv_tokens is not None:
+        if given.workers != "-" and not (given.workers and Path(given.workers).exists()):
+            raise OptionError(
+                f"--workers is {given.workers!r}: neither a number of workers nor a file that is "
+                "there"
+            )
         raise OptionError(
             f"--kv-tokens is left out where --workers names a file: the budgets are in "
             f"{given.workers}; for identical workers give their number"
