@@ -54,7 +54,8 @@ def bound(
     The formulas stand beside the method. A bound that rests on prices is recomputed by the
     independent checker before it is shown; --certificate writes it for others to check.
     """
-    check_outputs({"--certificate": certificate}, given.backlog, reading.output_tokens, json=json)
+    read = given.backlog, given.workers, reading.output_tokens
+    check_outputs({"--certificate": certificate}, *read, json=json)
     from sortedf import __version__
     from sortedf.cli.workers import told_workers
     from sortedf.lp.bounds import best_of, best_proof, find_methods

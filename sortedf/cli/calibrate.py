@@ -113,8 +113,12 @@ def check_output(output: str | None, folders: Sequence[str], *read: str | None, 
     from sortedf.engine.step_log import STEPS_FILE
 
     names = (META, REQUESTS, SERIES, STEPS_FILE)
-    files = (str(Path(folder) / name) for folder in folders for name in names)
-    check_outputs({"-o": output}, *files, *read, json=json)
+    files = [Path(folder) / name for folder in folders for name in names]
+    if output is not None:
+        from sortedf.runner.executed import records_of
+
+        files += [file for folder in folders for file in records_of(folder)]
+    check_outputs({"-o": output}, *map(str, files), *read, json=json)
 
 
 def _check_attempt(folder: str) -> None:

@@ -220,10 +220,10 @@ def load_backlog(given: Backlog, reading: Reading, console: Console) -> Loaded:
     from sortedf.cli.workers import put_on_workers, workers_file
     from sortedf.instances import example
 
+    if [given.backlog, given.workers, reading.output_tokens].count("-") > 1:
+        raise OptionError("only one of BACKLOG, --workers and --output-tokens can be stdin")
     backlog, listed = given.backlog, workers_file(given)
     kv_tokens = max(w.kv_tokens for w in listed) if listed else given.kv_tokens
-    if backlog == reading.output_tokens == "-":
-        raise OptionError("BACKLOG and --output-tokens cannot both be stdin")
     if backlog is None:
         if reading != Reading():
             raise OptionError("the packaged example takes no reading options; name a BACKLOG")

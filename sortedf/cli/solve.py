@@ -77,9 +77,9 @@ def solve(
     is at most the gap to the lower bound. --steptime adds what it takes on the engine, in seconds;
     --num-gpu-blocks to --policy say how that is started.
     """
-    if [given.backlog, reading.output_tokens, steptime].count("-") > 1:
+    read = given.backlog, given.workers, reading.output_tokens, steptime
+    if read.count("-") > 1:
         raise OptionError("only one of the files that are read can be stdin")
-    read = given.backlog, reading.output_tokens, steptime
     check_outputs({"-o": output, "--certificate": certificate}, *read, json=json)
     if certificate is not None and no_bound:
         raise OptionError("--certificate is of the bound, which --no-bound leaves out")

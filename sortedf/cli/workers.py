@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sortedf.errors import InvalidRequestError, OptionError
@@ -20,19 +21,22 @@ def workers_file(given: Backlog) -> tuple[Worker, ...]:
     Raises
     ------
     OptionError
-        For a file beside --kv-tokens, whose place it takes.
+        Beside --kv-tokens for what is no number: a file takes the place of it.
     InputError
         As :func:`sortedf.instances.workers.read_workers`.
     """
     if given.workers is None or _is_number(given.workers):
         return ()
     if given.kv_tokens is not None:
+        if given.workers != "-" and not (given.workers and Path(given.workers).exists()):
+            raise OptionError(
+                f"--workers is {given.workers!r}: neither a number of workers nor a file that is "
+                "there"
+            )
         raise OptionError(
             f"--kv-tokens is left out where --workers names a file: the budgets are in "
             f"{given.workers}; for identical workers give their number"
         )
-    if given.workers == given.backlog == "-":
-        raise OptionError("BACKLOG and --workers cannot both be stdin")
     from sortedf.instances.workers import read_workers
 
     return read_workers(given.workers)

@@ -7,7 +7,8 @@ from sortedf.instances.certificates import (
     write_certificate,
 )
 from sortedf.instances.generators import example, generate
-from sortedf.instances.plan import Plan, is_plan, read_plan, write_plan
+from sortedf.instances.plan import Plan, is_plan, read_plan
+from sortedf.instances.plan_writing import write_plan
 from sortedf.instances.read import read_backlog
 from sortedf.instances.source import Source, open_source
 from sortedf.instances.write import write_backlog

@@ -1,4 +1,4 @@
-"""Plan files: a schedule with ids, provenance and prediction."""
+"""Plan files read: a schedule with ids, provenance and prediction."""
 
 from __future__ import annotations
 
@@ -6,65 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec import Meta
 
 from sortedf.errors import Fault, InputError, InvalidRequestError
-from sortedf.instances.files import kind_by_name, write_whole
 from sortedf.instances.json_text import JSON_ERRORS, json_fault, schema_of
+from sortedf.instances.plan_schema import SCHEMA, Document, Header, PlannedRow
 from sortedf.instances.reading import FaultLog
 from sortedf.instances.source import Source, open_source
-from sortedf.instances.write import ROWS
-from sortedf.model import Instance, Request, Result
-from sortedf.model.instance import MAX_TOKENS, OVERFLOW_BOUND, IntArray
+from sortedf.model import Instance, Request
+from sortedf.model.instance import IntArray
 from sortedf.model.workers import Worker, checked_workers
-
-SCHEMA = "sortedf.plan/1"
-
-_Index = Annotated[int, Meta(ge=0, le=MAX_TOKENS)]
-_Name = Annotated[str, Meta(min_length=1)]
-_Tokens = Annotated[int, Meta(ge=1, le=MAX_TOKENS)]
-_Step = Annotated[int, Meta(ge=0, le=MAX_TOKENS)]
-_Large = Annotated[int, Meta(ge=1, lt=OVERFLOW_BOUND)]
-
-
-class _Skipped(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
-    index: _Index
-    id: _Name
-    prompt_tokens: _Tokens
-    output_tokens: _Tokens
-    release: _Step = 0
-
-
-class _Planned(_Skipped, kw_only=True, omit_defaults=True, gc=False):
-    worker: _Index = 0
-    start: Any
-
-
-class _Worker(msgspec.Struct, kw_only=True):
-    name: _Name
-    kv_tokens: _Large
-
-
-class _Header(msgspec.Struct, kw_only=True):
-    kv_tokens: _Large
-    workers: list[_Worker] | None = None
-    block_size: _Large = 1
-    solver: str
-    parameters: dict[str, Any] = {}
-    seed: int = 0
-    version: str = ""
-    instance_sha256: str
-    total_latency: Any
-    lower_bound: int | None = None
-    skipped: list[_Skipped] = []
-
-
-class _Document(_Header, kw_only=True):
-    requests: list[_Planned]
 
 
 class _Parts(msgspec.Struct):
@@ -189,11 +143,11 @@ def read_plan(path: str | Path | Source) -> Plan:
         in_lines = False  # The first line of a document over several.
     text = first if in_lines else source.data
     try:
-        header = msgspec.json.decode(text, type=_Header if in_lines else _Document)
+        header = msgspec.json.decode(text, type=Header if in_lines else Document)
     except JSON_ERRORS as error:
         fault = Fault(source.name, line if in_lines else None, json_fault(text, error))
         raise InputError([fault]) from None
-    requests = header.requests if isinstance(header, _Document) else _read_lines(source, lines)
+    requests = header.requests if isinstance(header, Document) else _read_lines(source, lines)
     return Plan(
         source=source.name,
         kv_tokens=header.kv_tokens,
@@ -220,7 +174,7 @@ def read_plan(path: str | Path | Source) -> Plan:
     )
 
 
-def _workers(header: _Header, source: Source) -> tuple[Worker, ...]:
+def _workers(header: Header, source: Source) -> tuple[Worker, ...]:
     """Take the workers of a plan; they have to be such as an instance may have."""
     named = None
     if header.workers is not None:
@@ -231,9 +185,9 @@ def _workers(header: _Header, source: Source) -> tuple[Worker, ...]:
         raise InputError([Fault(source.name, None, str(error))]) from None
 
 
-def _read_lines(source: Source, lines: Iterator[tuple[int, bytes]]) -> list[_Planned]:
+def _read_lines(source: Source, lines: Iterator[tuple[int, bytes]]) -> list[PlannedRow]:
     log = FaultLog(source.name)
-    decode = msgspec.json.Decoder(_Planned).decode
+    decode = msgspec.json.Decoder(PlannedRow).decode
     rows = []
     for line, text in lines:
         try:
@@ -243,109 +197,3 @@ def _read_lines(source: Source, lines: Iterator[tuple[int, bytes]]) -> list[_Pla
     if log.total:
         raise InputError(log.faults, log.total)
     return rows
-
-
-def write_plan(
-    result: Result, path: str | Path, skipped: Sequence[tuple[int, Request]] = ()
-) -> None:
-    """Write a plan: one JSON document, or JSON lines when the name ends in ``.jsonl``.
-
-    Either is packed when the name ends in ``.gz``; ``-`` is standard output. The requests come in
-    the order of their starts, ties by index; each has a line. No time or date goes in: same result,
-    same bytes. O(n log n).
-
-    Parameters
-    ----------
-    result
-        What to write.
-    path
-        Where to; the file appears whole or not at all.
-    skipped
-        ``(position in the backlog, request)`` of each request that was left out before planning.
-        The index of the planned ones is their position in the backlog with these.
-
-    Raises
-    ------
-    InputError
-        When the file cannot be written.
-    """
-    instance = result.instance
-    header: dict[str, Any] = {"schema": SCHEMA, "kv_tokens": instance.kv_tokens}
-    if len(instance.workers) > 1:
-        header["workers"] = [_Worker(name=name, kv_tokens=m) for name, m in instance.workers]
-    if result.block_size != 1:
-        header["block_size"] = result.block_size
-    header |= {
-        "solver": result.solver,
-        "parameters": dict(result.parameters),
-        "seed": result.seed,
-        "version": result.version,
-        "instance_sha256": instance.sha256,
-        "total_latency": result.total_latency,
-        "lower_bound": result.lower_bound,
-    }
-    if skipped:
-        header["skipped"] = [
-            _Skipped(
-                index=index,
-                id=request.id,
-                prompt_tokens=request.prompt_tokens,
-                output_tokens=request.output_tokens,
-                release=request.release,
-            )
-            for index, request in skipped
-        ]
-    encoder = msgspec.json.Encoder(enc_hook=_plain)
-    top = encoder.encode(header)
-    chunks = _planned(result, [index for index, _ in skipped])
-    if kind_by_name(path) == ".jsonl":
-        write_whole(path, _as_lines(top, chunks, encoder))
-    else:
-        write_whole(path, _as_document(top, chunks, encoder))
-
-
-def _as_lines(
-    top: bytes, chunks: Iterator[list[_Planned]], encoder: msgspec.json.Encoder
-) -> Iterator[bytes]:
-    yield top + b"\n"
-    for rows in chunks:
-        yield encoder.encode_lines(rows)
-
-
-def _as_document(
-    top: bytes, chunks: Iterator[list[_Planned]], encoder: msgspec.json.Encoder
-) -> Iterator[bytes]:
-    separator = top.removesuffix(b"}") + b',"requests":[\n'
-    for rows in chunks:
-        yield separator + b",\n".join(map(encoder.encode, rows))
-        separator = b",\n"
-    yield b"\n]}\n"
-
-
-def _planned(result: Result, skipped: Sequence[int]) -> Iterator[list[_Planned]]:
-    """Give the requests in the order of the file, some thousand at a time."""
-    instance, starts = result.instance, result.schedule.starts
-    n = len(instance) + len(skipped)
-    index = np.delete(np.arange(n), np.array(skipped, dtype=np.int64))
-    order = np.lexsort((index, starts))
-    for first in range(0, len(order), ROWS):
-        part = order[first : first + ROWS]
-        arrays = (
-            *(index, instance.prompt_tokens, instance.output_tokens, instance.release),
-            *(result.schedule.workers, starts),
-        )
-        columns = [array[part].tolist() for array in arrays]
-        names = [instance.ids[i] for i in part.tolist()]
-        yield [
-            _Planned(
-                index=i, id=name, prompt_tokens=s, output_tokens=o, release=a, worker=w, start=p
-            )
-            for name, i, s, o, a, w, p in zip(names, *columns, strict=True)
-        ]
-
-
-def _plain(value: Any) -> Any:
-    """Turn a number of numpy's, among the parameters, into Python's."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise NotImplementedError

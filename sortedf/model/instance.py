@@ -6,19 +6,17 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, SupportsIndex, TypeAlias
+from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
 from sortedf.errors import InvalidRequestError
+from sortedf.model.columns import MAX_TOKENS as MAX_TOKENS
+from sortedf.model.columns import IntArray as IntArray
+from sortedf.model.columns import check_ids, frozen, integers
 from sortedf.model.workers import OVERFLOW_BOUND as OVERFLOW_BOUND
 from sortedf.model.workers import Worker, checked_workers
-
-IntArray: TypeAlias = npt.NDArray[np.int64]
-
-MAX_TOKENS = 2**40
-"""Most tokens (prompt and output of all requests together) that an instance may hold."""
 
 _QUOTED = re.compile('[,"\r\n]')
 
@@ -80,13 +78,13 @@ class Instance:
         ids: Sequence[str] | None = None,
         workers: Sequence[Worker] | None = None,
     ) -> None:
-        prompt = _integers(prompt_tokens, "prompt_tokens", least=1)
-        output = _integers(output_tokens, "output_tokens", least=1)
+        prompt = integers(prompt_tokens, "prompt_tokens", least=1)
+        output = integers(output_tokens, "output_tokens", least=1)
         n = len(prompt)
         arrivals = (
-            _frozen(np.zeros(n, np.int64))
+            frozen(np.zeros(n, np.int64))
             if release is None
-            else _integers(release, "release", least=0)
+            else integers(release, "release", least=0)
         )
         for name, array in (("output_tokens", output), ("release", arrivals)):
             if len(array) != n:
@@ -95,7 +93,7 @@ class Instance:
             raise InvalidRequestError("an instance needs at least one request")
         names = tuple(map(str, range(n))) if ids is None else tuple(ids)
         if ids is not None:
-            _check_ids(names, n)
+            check_ids(names, n)
         all_workers = checked_workers(workers, kv_tokens)
         self.__dict__.update(
             prompt_tokens=prompt,
@@ -234,7 +232,7 @@ class Instance:
     def volume(self) -> IntArray:
         """Token-steps of each request, s o + o (o + 1) / 2, shape (n,)."""
         s, o = self.prompt_tokens, self.output_tokens
-        return _frozen(s * o + o * (o + 1) // 2)
+        return frozen(s * o + o * (o + 1) // 2)
 
     @cached_property
     def sha256(self) -> str:
@@ -282,70 +280,5 @@ def volume_of(prompt_tokens: int, output_tokens: int) -> int:
     return prompt_tokens * output_tokens + output_tokens * (output_tokens + 1) // 2
 
 
-def _integers(values: npt.ArrayLike, name: str, least: int) -> IntArray:
-    """Copy into a read-only int64 array; refuse what is not an integer >= ``least``."""
-    try:
-        array = np.asarray(values)
-    except (ValueError, OverflowError) as error:
-        raise InvalidRequestError(f"{name} is not a sequence of integers: {error}") from None
-    if array.ndim != 1:
-        raise InvalidRequestError(f"{name} has {array.ndim} dimensions; it must have one")
-    if array.dtype.kind not in "iu":
-        array = _from_objects(array, name)
-    if array.dtype.kind == "u" and array.size and array.max() > np.uint64(MAX_TOKENS):
-        index = int(array.argmax())
-        raise InvalidRequestError(f"{name} of request {index} is {array[index]}, over 2^40", index)
-    result = array.astype(np.int64)
-    if result.size:
-        for index, wrong, rule in (
-            (int(result.argmin()), result.min() < least, f"below {least}"),
-            (int(result.argmax()), result.max() > MAX_TOKENS, "over 2^40"),
-        ):
-            if wrong:
-                raise InvalidRequestError(
-                    f"{name} of request {index} is {result[index]}, {rule}", index
-                )
-    return _frozen(result)
-
-
-def _from_objects(array: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-    """Integers out of an array of Python objects or floats, each checked on its own."""
-    result = np.empty(len(array), np.int64)
-    for index, value in enumerate(array.tolist()):
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if not whole or not -MAX_TOKENS <= value <= MAX_TOKENS:
-            what = "outside the range up to 2^40" if whole else "not an integer"
-            raise InvalidRequestError(f"{name} of request {index} is {value!r}, {what}", index)
-        result[index] = value
-    return result
-
-
-def _check_ids(ids: tuple[str, ...], n: int) -> None:
-    if len(ids) != n:
-        raise InvalidRequestError(f"ids has length {len(ids)}, prompt_tokens {n}")
-    if len(set(ids)) < n:
-        seen: dict[str, int] = {}
-        for index, name in enumerate(ids):
-            if (first := seen.setdefault(name, index)) != index:
-                raise InvalidRequestError(
-                    f"request {index} repeats the id {name!r} of request {first}", index
-                )
-    for index, name in enumerate(ids):
-        if not isinstance(name, str) or not name:
-            raise InvalidRequestError(f"id of request {index} is {name!r}, not a name", index)
-        if not name.isascii():
-            try:
-                name.encode()
-            except UnicodeEncodeError:
-                raise InvalidRequestError(
-                    f"id of request {index} is {name!r}, which UTF-8 cannot hold", index
-                ) from None
-
-
 def _csv_field(text: str) -> str:
     return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
-
-
-def _frozen(array: npt.NDArray[Any]) -> IntArray:
-    array.setflags(write=False)
-    return array

@@ -43,8 +43,8 @@ def checked_workers(
     Raises
     ------
     InvalidRequestError
-        For a budget that is none, no or too many workers, a name that is empty or there twice, or
-        where ``kv_tokens`` is not the largest budget of the workers.
+        For a budget that is none, no or too many workers, a name that is empty, cannot be printed
+        or is there twice, or where ``kv_tokens`` is not the largest budget of the workers.
     """
     if workers is None:
         return (Worker("0", checked_budget(kv_tokens)),)
@@ -52,8 +52,10 @@ def checked_workers(
         raise InvalidRequestError(f"{len(workers)} workers; there must be 1 to {MOST_WORKERS}")
     seen: dict[str, int] = {}
     for k, (name, budget) in enumerate(workers):
-        if not isinstance(name, str) or not name:
-            raise InvalidRequestError(f"worker {k} is called {name!r}, which is no name")
+        if not isinstance(name, str) or not name or not name.isprintable():
+            raise InvalidRequestError(
+                f"worker {k} is called {name!r}; a name is not empty and can be printed"
+            )
         if (first := seen.setdefault(name, k)) != k:
             raise InvalidRequestError(f"worker {k} repeats the name {name!r} of worker {first}")
         try:

@@ -30,7 +30,8 @@ class Part:
     starts
         Their starts.
     told
-        Name and budget of the worker for the document, where there are several.
+        For the document, where there are several workers: name and budget of this one, the mean
+        latency (steps) of what it runs, and the share of its memory in use until its last step.
     """
 
     row: int
@@ -47,5 +48,16 @@ def parts_of(result: Result, planned: Instance, row: int) -> Iterator[Part]:
         if len(members) == 0:
             continue
         part = planned.select(members).replace(kv_tokens=budget)
-        told = {"worker": name, "budget": budget} if len(planned.workers) > 1 else {}
-        yield Part(row, members, part, result.schedule.starts[members], told)
+        starts = result.schedule.starts[members]
+        told = {} if len(planned.workers) == 1 else {"worker": name, **_figures(part, starts)}
+        yield Part(row, members, part, starts, told)
+
+
+def _figures(part: Instance, starts: IntArray) -> dict[str, Any]:
+    completions = starts + part.output_tokens
+    held = float(part.volume.astype(np.float64).sum())
+    return {
+        "budget": part.kv_tokens,
+        "mean_latency": float((completions - part.release).mean()),
+        "mean_kv_use": held / part.kv_tokens / int(completions.max()),
+    }

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sortedf.engine.run_folder import META, REQUESTS, Run, read_run
+from sortedf.engine.run_folder import META, REQUESTS, SERIES, Run, read_run
 from sortedf.engine.step_log import STEPS_FILE, read_step_log
 from sortedf.errors import Fault, InputError
 from sortedf.instances import Plan, read_plan
 from sortedf.model import Instance
-from sortedf.runner.folder_files import ATTEMPTS
-from sortedf.runner.predicted import read_prediction, recomputed_tokens
-from sortedf.runner.run_identity import MANIFEST, read_manifest
+from sortedf.runner.folder_files import ATTEMPTS, ENGINE_LOG, LOCK, OUTPUT, PLAN
+from sortedf.runner.predicted import PREDICTION, read_prediction, recomputed_tokens
+from sortedf.runner.run_identity import INPUTS, MANIFEST, read_manifest
 
 IntArray = npt.NDArray[np.int64]
 
@@ -104,6 +104,19 @@ def run_folder_of(path: str | Path) -> tuple[Path, str | None] | None:
     if parent.name == ATTEMPTS and (parent.parent / MANIFEST).is_file():
         return path / ".." / "..", path.resolve().name
     return None
+
+
+def records_of(path: str | Path) -> list[Path]:
+    """Files that a run of `sortedf run` is kept in, its answers among them; of an attempt, too.
+
+    What else lies in the folder, pages and step times, is not among them.
+    """
+    found = run_folder_of(path)
+    if found is None:
+        return []
+    of_run = MANIFEST, INPUTS, OUTPUT, LOCK, f"{PLAN}.json*"
+    of_attempt = META, REQUESTS, SERIES, STEPS_FILE, PREDICTION, ENGINE_LOG
+    return [file for name in (*of_run, *of_attempt) for file in found[0].rglob(name)]
 
 
 def read_attempts(folder: Path, *, only: str | None = None) -> list[Attempt]:

@@ -63,6 +63,27 @@ def compared(base: Path) -> tuple[Path, dict[str, Any]]:
     return folder, json.loads(json.dumps(found))
 
 
+def test_no_record_of_a_run_is_written_over(
+    compared: tuple[Path, dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Answers, plan, records of each attempt and of other orders stay; a page may be in there."""
+    folder, _ = compared
+    attempt = folder / "attempts" / "1"
+    names = "output.jsonl", "plan.json", "manifest.json", "inputs.csv", "attempts/1/prediction.json"
+    other = "against/fcfs/plan.json", "against/fcfs/1/output.jsonl"
+    for name in (*names, *other):
+        before = (folder / name).read_bytes()
+        for command in (["validate", folder], ["validate", attempt], ["calibrate", attempt]):
+            code, out, err = run(capsys, *command, "-o", folder / name)
+            assert (code, out) == (2, "")
+            assert err.endswith("is a file that is read; choose another name\n")
+        assert (folder / name).read_bytes() == before
+    for _ in range(2):
+        code, _, _ = run(capsys, "validate", attempt, "-q", "-o", folder / "plan.html")
+        assert code == 0
+    (folder / "plan.html").unlink()
+
+
 def test_nothing_is_off(compared: tuple[Path, dict[str, Any]]) -> None:
     folder, found = compared
     assert found["schema"] == "sortedf.run_validation/1"

@@ -182,6 +182,18 @@ def test_reports_show_each_worker(
     assert all(max(part["peak"]) <= part["budget"] for part in drawn)
     assert told["extra_memory"]["rows"][0]["holds"]
     assert told["extra_memory"]["rows"][0]["kv_tokens"] == 15_000 + 3 * 1000
+    rows = json.loads(plan.read_text())["requests"]
+    for k, part in enumerate(drawn):
+        own = [row for row in rows if row.get("worker", 0) == k]
+        ends = [row["start"] + row["output_tokens"] for row in own]
+        held = sum(
+            row["prompt_tokens"] * row["output_tokens"]
+            + row["output_tokens"] * (row["output_tokens"] + 1) // 2
+            for row in own
+        )
+        assert part["mean_latency"] == pytest.approx(sum(ends) / len(own))
+        assert part["mean_kv_use"] == pytest.approx(held / part["budget"] / max(ends))
+        assert f"mean latency {part['mean_latency']:,.1f} steps" in page.read_text()
     text = page.read_text()
     assert "3 workers with KV budgets of up to" in text
     assert "worker small-1" in text
@@ -251,7 +263,7 @@ def test_files_that_are_no_workers(
         (["--kv-tokens", 9000, "--workers", 9999], 2, "9999 workers; there must be 1 to 1024"),
         (["--workers", 2], 2, "--kv-tokens is missing"),
         (["--workers", "nowhere.json"], 3, "nowhere.json: no such file"),
-        (["--workers", "2.5", "--kv-tokens", 9000], 2, "--kv-tokens is left out where --workers"),
+        (["--workers", "2.5", "--kv-tokens", 9000], 2, "--workers is '2.5': neither a number"),
         (["--kv-tokens", 900, "--workers", 4], 4, "the KV budget is 900"),
         (["--kv-tokens", 9000, "--workers", 2, "--solver", "exact"], 2, "exact plans for one"),
     ],
@@ -267,3 +279,41 @@ def test_workers_that_cannot_be_planned_on(
     found, out, err = run(capsys, "solve", backlog, *options, "-q")
     assert (found, out) == (code, "")
     assert message in err
+
+
+@pytest.mark.parametrize(
+    ("command", "option"), [("solve", "-o"), ("solve", "--certificate"), ("bound", "--certificate")]
+)
+def test_the_workers_file_is_not_written_over(
+    backlog: Path, workers: Path, capsys: pytest.CaptureFixture[str], command: str, option: str
+) -> None:
+    """A file that is read stays as it is."""
+    before = workers.read_bytes()
+    code, out, err = run(capsys, command, backlog, "--workers", workers, option, workers)
+    assert (code, out) == (2, "")
+    assert err == f"{option} {workers} is a file that is read; choose another name\n"
+    assert workers.read_bytes() == before
+
+
+@pytest.mark.parametrize("command", ["solve", "bound", "compare"])
+def test_one_file_is_stdin(workers: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    """Whichever two of the files are `-`, it is told."""
+    for options in (
+        ["-", "--workers", "-"],
+        ["-", "--output-tokens", "-", "--workers", workers],
+        [workers, "--output-tokens", "-", "--workers", "-"],
+    ):
+        code, out, err = run(capsys, command, *options)
+        assert (code, out) == (2, "")
+        assert err.startswith("only one of ")
+        assert err.endswith("can be stdin\n")
+
+
+@pytest.mark.parametrize("given", ["", " 2", "+2", "1.5", "1_0", "2x", "none.json"])
+def test_neither_number_nor_file(
+    backlog: Path, capsys: pytest.CaptureFixture[str], given: str
+) -> None:
+    """Beside --kv-tokens a number is meant: what is none, and no file, is said to be neither."""
+    code, out, err = run(capsys, "solve", backlog, "--workers", given, "--kv-tokens", 9000)
+    assert (code, out) == (2, "")
+    assert err == f"--workers is {given!r}: neither a number of workers nor a file that is there\n"

@@ -13,7 +13,8 @@ import sortedf
 from sortedf.engine.settings import EngineSettings
 from sortedf.errors import EngineError
 from sortedf.instances.batch_entries import BatchEntries, Entry
-from sortedf.instances.plan import Plan, read_plan, write_plan
+from sortedf.instances.plan import Plan, read_plan
+from sortedf.instances.plan_writing import write_plan
 from sortedf.instances.source import Source
 from sortedf.runner.engines import Answer, Job, Load, Outcome, Refusal, Times
 from sortedf.runner.jobs import Work

@@ -203,7 +203,9 @@ def test_a_schedule_on_a_worker_that_is_too_small_is_refused() -> None:
     [
         ([], "0 workers; there must be 1 to 1024"),
         ([Worker("a", 5)] * 2, "worker 1 repeats the name 'a' of worker 0"),
-        ([Worker("", 5)], "worker 0 is called '', which is no name"),
+        ([Worker("", 5)], "worker 0 is called ''; a name is not empty and can be printed"),
+        ([Worker("a\x1b[31m", 5)], r"worker 0 is called 'a\\x1b\[31m'; a name"),
+        ([Worker("a", 5), Worker("b\n", 5)], r"worker 1 is called 'b\\n'; a name"),
         ([Worker("a", 0)], "worker 'a': kv_tokens is 0"),
         ([Worker("a", 2**61), Worker("b", 2**61)], "together are 2\\^62 tokens or more"),
         ([Worker(str(k), 5) for k in range(1025)], "1025 workers"),
