@@ -43,7 +43,7 @@ def written(name: str, options: dict[str, Any]) -> str:
 
 
 @settings(deadline=None)
-@given(st.sampled_from(sorted(POLICIES)), SIDES, SIDES)
+@given(st.sampled_from(sorted(POLICIES.keys() - {"auto"})), SIDES, SIDES)
 def test_what_is_written_is_what_is_made(
     name: str, own: dict[str, Any], common: dict[str, Any]
 ) -> None:
@@ -52,6 +52,14 @@ def test_what_is_written_is_what_is_made(
     assert found.text == written(name, own)
     assert found.policy.side == policy(name, **(common | own)).side
     assert found.policy.name == name
+
+
+@pytest.mark.parametrize(("own", "common"), [("auto:future=yes", {}), ("auto", {"future": True})])
+def test_auto_has_no_side_to_be_told(own: str, common: dict[str, Any]) -> None:
+    """Neither by its own text nor by an option of all; `all` leaves it out then."""
+    with pytest.raises(OptionError, match="chooses the engine's side itself"):
+        read_policies(own, common)
+    assert "auto" not in [named.text for named in read_policies("all", {"future": True})]
 
 
 def test_own_parameters() -> None:
