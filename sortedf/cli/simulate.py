@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +13,7 @@ import typer
 from sortedf.cli import options
 from sortedf.cli.console import Console
 from sortedf.cli.engine_options import StepTimes
-from sortedf.cli.outputs import check_outputs
+from sortedf.cli.outputs import check_outputs, same_file
 from sortedf.cli.simulate_options import DEFAULT_KV_TOKENS, ServingEngine, Side, Traffic
 from sortedf.errors import OptionError
 
@@ -49,7 +50,7 @@ def simulate(
         typer.Option(
             metavar="KIND",
             help="What is known of output lengths: exact, noisy:SIGMA, interval:SPREAD, one-bit, "
-            "nothing.",
+            "nothing, learned:HISTORY.",
         ),
     ] = "exact",
     engine: Annotated[
@@ -86,20 +87,28 @@ def simulate(
     with the engine's side of it. Give a TRACE, or --poisson RATE or --load L for requests that are
     drawn.
     """
-    if traffic.trace == steptime == "-":
-        raise OptionError("TRACE and --steptime cannot both be stdin")
-    check_outputs({"-o": output}, traffic.trace, steptime, json=json)
-    from sortedf.serving.known_texts import read_known
+    from sortedf.serving.known_texts import history_of_known, read_known
+
+    history = history_of_known(known)
+    if (traffic.trace, steptime, history).count("-") > 1:
+        raise OptionError("TRACE, --steptime and a history cannot both be stdin")
+    if same_file(traffic.trace, history):
+        raise OptionError(
+            f"{history} is what is to be served; learn lengths from other requests, earlier ones"
+        )
+    check_outputs({"-o": output}, traffic.trace, steptime, history, json=json)
     from sortedf.serving.policy_texts import read_policies
     from sortedf.serving.side_by_side import SideBySide
 
     console = Console(quiet=quiet)
-    arriving, lengths = traffic.arriving(), read_known(known)
+    arriving = traffic.arriving()
     traffic.check_drawn()
     named = read_policies(policy, side.given())
+    with console.status(f"learning from {history}") if history else nullcontext():
+        lengths = read_known(known, console.note)
     in_steps = engine is EngineKind.STEPS
     started, step_times, steptime = _engine(in_steps, settings, traffic, steptime, console)
-    named = _served(named, policy, lengths, started, step_times, in_steps, console)
+    named = _served(named, policy, lengths, started, step_times, in_steps, side.given(), console)
     drawn = arriving.is_drawn or lengths.is_drawn or traffic.trace is None
     if not drawn and (seeds > 1 or seed):
         raise OptionError(
@@ -200,10 +209,11 @@ def _served(
     settings: EngineSettings | None,
     step_times: Calibration | None,
     in_steps: bool,
+    given: Collection[str],
     console: Console,
 ) -> list[Named]:
     """Refuse policies that cannot be carried out; of `all`, leave them out with a note."""
-    from sortedf.serving.side_by_side import missing
+    from sortedf.serving.side_by_side import idle, missing
 
     model = None if step_times is None else step_times.model
     kept = []
@@ -218,6 +228,10 @@ def _served(
             left_out.setdefault(why, []).append(one.text)
     if not kept:
         raise OptionError("; ".join(left_out))
+    for name in given:
+        needed = [idle(one, name, in_steps=in_steps) for one in kept]
+        if None not in needed:
+            raise OptionError(f"{name} changes nothing here without {needed[0]}")
     for why, texts in left_out.items():
         console.note(f"left out: {', '.join(texts)}: {why}")
     return kept

@@ -95,8 +95,8 @@ def read_backlog(
 
 def _step(arrivals: bool, seconds: float) -> int:
     """Nanoseconds of a step."""
-    if not 1e-9 <= seconds < 2**40:
-        raise OptionError(f"step_seconds is {seconds!r}; it must be at least a nanosecond")
+    if not 1e-9 <= seconds <= 1e12:
+        raise OptionError(f"step_seconds is {seconds!r}; it must be from 1e-9 to 1e12")
     if seconds != 1 and not arrivals:
         raise OptionError("step_seconds: time stamps are ignored without arrivals")
     return round(seconds * SECOND)

@@ -14,6 +14,7 @@ from sortedf.kernels.replay_ahead import (
     first_come,
     first_token_ahead,
 )
+from sortedf.kernels.replay_lifetime import leave
 from sortedf.kernels.replay_state import (
     ABORT,
     ARRIVAL,
@@ -35,7 +36,7 @@ from sortedf.kernels.replay_state import (
     Rules,
     new_engine,
 )
-from sortedf.kernels.replay_steps import N_LEAVING, Progress, leave
+from sortedf.kernels.replay_steps import N_LEAVING, Progress
 
 # Foreseen output over predicted output, by the logarithm of sampled over predicted output: at
 # place k of a table for a logarithm of LOWEST + k / FINENESS.

@@ -44,6 +44,9 @@ FINE_ITERATIONS = (100, 4000)
 FIRST_STEP = 1000
 """First step of the fine ascent, in longest moves that do not lower the bound."""
 
+MOST_CELLS = 10_000_000
+"""With releases, cells that one look may take; a grid that takes more is made coarser."""
+
 SCALES = (1.05, 1.0, 0.95, 0.9, 0.8, 0.65, 0.5, 0.35, 0.2)
 """Tried on the first prices."""
 
@@ -182,10 +185,17 @@ def _over_time(
     stopped: Callable[[], bool],
 ) -> Stages:
     groups = groups_of(instance, SAMPLE_WITH_RELEASES, seed)
-    nodes = even_nodes(horizon, FINE_PIECES)
-    dual = Dual(groups, instance.kv_tokens, nodes, beyond(instance, horizon))
+    reach, pieces = beyond(instance, horizon), min(FINE_PIECES, horizon)
+    dual = Dual(groups, instance.kv_tokens, even_nodes(horizon, pieces), reach)
+    start = unfinished_prices(instance, schedule, dual.nodes)
+    dual(start)
+    if dual.cells > MOST_CELLS:
+        # Where all wait for long each is looked at far from its release.
+        pieces = max(COARSE_PIECES, pieces * MOST_CELLS // dual.cells)
+        dual = Dual(groups, instance.kv_tokens, even_nodes(horizon, pieces), reach)
+        start = unfinished_prices(instance, schedule, dual.nodes)
     first, rest = _divided(iterations)
-    prices = _free(dual, unfinished_prices(instance, schedule, nodes), first, stopped)
+    prices = _free(dual, start, first, stopped)
     if not groups.sampled:
         prices = fine_ascent(dual, prices, rest, stopped)
     yield dual, prices

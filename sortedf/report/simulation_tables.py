@@ -207,13 +207,27 @@ def seeds_words(document: Document) -> str:
 
 def side_words(document: Document, row: Row) -> str:
     """Say what a policy was made with, and how the engine carried it out."""
+    words = choice_words(row["chosen"] or [])
     parts = [f"{name} {value}" for name, value in row["parameters"].items()]
-    words = [", ".join(parts)] if parts else []
+    if parts:
+        words.append(", ".join(parts))
     if row["error"] is not None:
         words.insert(0, str(row["error"]))
     elif row["known"].split()[0] != document["known"].partition(":")[0]:
         words.append(f"lengths known: {row['known']}")
     return "; ".join([*words, row["carried_out"]])
+
+
+def choice_words(chosen: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say what ``auto`` chose and why, of the first seed; and on which seeds it chose otherwise."""
+    if not chosen:
+        return []
+    first = chosen[0]
+    return [f"chose {first['policy']}: {first['reason']}"] + [
+        f"on seed {one['seed']} {one['policy']} ({one['carried_out']}): {one['reason']}"
+        for one in chosen[1:]
+        if (one["policy"], one["side"]) != (first["policy"], first["side"])
+    ]
 
 
 STEPS = {

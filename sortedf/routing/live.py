@@ -24,6 +24,7 @@ from sortedf.kernels.replay_live import (
     withdraw,
     without_gone,
 )
+from sortedf.kernels.replay_log import new_log
 from sortedf.kernels.replay_state import (
     ARRIVED,
     DONE,
@@ -35,7 +36,7 @@ from sortedf.kernels.replay_state import (
     WAITING,
     Engine,
 )
-from sortedf.kernels.replay_steps import ENDLESS, new_log, new_progress, run_steps
+from sortedf.kernels.replay_steps import ENDLESS, new_progress, run_steps
 from sortedf.routing.instances import check_live
 from sortedf.routing.lengths import LengthModel
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sortedf.serving.aged import svf_aged
-from sortedf.serving.boost_policies import boost_volume, uniboost_dist
+from sortedf.serving.boost_policies import boost_volume, uniboost_dist, uniboost_guard
 from sortedf.serving.knowledge import Knowledge
 from sortedf.serving.online_policy import OnlinePolicy, arrival
 from sortedf.serving.side import WATERMARK, EngineSide
@@ -22,11 +22,14 @@ def auto() -> OnlinePolicy:
     return OnlinePolicy(name="auto", side=EngineSide(), key=arrival, choose=recommended)
 
 
-def recommended(workload: Workload, known: Knowledge) -> OnlinePolicy:
+def recommended(workload: Workload, known: Knowledge, in_steps: bool = False) -> OnlinePolicy:
     """Give the policy and why it is that. Reads prompts and predictions: means, not who comes when.
 
     What depends on the load, the longest wait that is allowed, the policy learns as it goes.
     """
+    if known.predicted is None and in_steps:
+        reason = "nothing is known of outputs: room is kept up to the next threshold of the guard"
+        return replace(uniboost_guard(), reason=reason)
     if known.predicted is None:
         return _on_watermark(
             uniboost_dist(),

@@ -59,7 +59,6 @@ def simulate(
     if options and not isinstance(policy, str):
         raise OptionError("options are for a policy by its name")
     known = exact(workload.instance) if known is None else known
-    chosen = chosen.settled(workload, known)
     if engine == "steps":
         if settings is not None or step_time is not None:
             raise OptionError("the model in steps has no engine settings and no step time")
@@ -68,6 +67,7 @@ def simulate(
         raise OptionError(f"engine is {engine!r}; it must be replay or steps")
     if settings is None or step_time is None:
         raise OptionError("the replayed engine needs settings and a step time")
+    chosen = chosen.settled(workload, known)
     prepared = PolicyReplay(workload, chosen, settings, step_time, known)
     found = prepared.serve()
     return Served(

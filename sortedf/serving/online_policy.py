@@ -155,7 +155,8 @@ class OnlinePolicy:
     replanning
         For the receding horizon.
     choose
-        Of ``auto``: gives the policy to go by, with the reason, from what is known.
+        Of ``auto``: gives the policy to go by, with the reason, from what is known, and whether it
+        is for the model in steps.
     reason
         Why ``auto`` chose it.
     """
@@ -172,7 +173,7 @@ class OnlinePolicy:
     foresees: Callable[[Given], IntArray] = predicted_tokens
     doubles: bool = True
     replanning: Replanning | None = None
-    choose: Callable[[Workload, Knowledge], OnlinePolicy] | None = None
+    choose: Callable[[Workload, Knowledge, bool], OnlinePolicy] | None = None
     reason: str = ""
 
     @property
@@ -180,6 +181,8 @@ class OnlinePolicy:
         """Whether scores never change."""
         return self.scoring.kind == RANKED and self.replanning is None
 
-    def settled(self, workload: Workload, known: Knowledge) -> OnlinePolicy:
+    def settled(
+        self, workload: Workload, known: Knowledge, *, in_steps: bool = False
+    ) -> OnlinePolicy:
         """Give the policy that ``auto`` chooses; any other is itself."""
-        return self if self.choose is None else self.choose(workload, known)
+        return self if self.choose is None else self.choose(workload, known, in_steps)

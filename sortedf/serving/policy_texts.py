@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
@@ -21,11 +21,15 @@ SIDE = {field.name: field.default for field in fields(EngineSide)}
 
 @dataclass(frozen=True)
 class Named:
-    """A policy as it was asked for; ``text`` tells it from the others, ``options`` made it."""
+    """A policy as it was asked for; ``text`` tells it from the others, ``options`` made it.
+
+    ``own`` are those of the options that its own text names.
+    """
 
     text: str
     policy: OnlinePolicy
     options: Mapping[str, Any]
+    own: Sequence[str] = ()
 
 
 def read_policies(text: str, options: Mapping[str, Any] | None = None) -> list[Named]:
@@ -85,7 +89,7 @@ def _read_one(text: str, options: dict[str, Any]) -> Named:
         made = policy(name, **(options | own))
     except OptionError as error:
         raise OptionError(f"{text}: {error}") from None
-    return Named(text, made, options | own)
+    return Named(text, made, options | own, tuple(own))
 
 
 def _value(text: str, key: str, value: str, default: Any) -> Any:

@@ -35,6 +35,9 @@ LEAST_HISTORY = 40
 CALIBRATION = 0.25
 """The later share of a history that calibrates what the earlier part has trained."""
 
+MOST_SEED = 2**32 - 1
+"""What scikit-learn takes."""
+
 _BOOSTING = {
     "learning_rate": 0.2,
     "max_iter": 40,  # a request by itself costs some microseconds a tree
@@ -193,7 +196,7 @@ def learn(
     Raises
     ------
     OptionError
-        For a coverage that is none, or where scikit-learn is not installed.
+        For a coverage or a seed that is none, or where scikit-learn is not installed.
     InputError
         When the history is too short.
 
@@ -204,6 +207,8 @@ def learn(
     """
     if not 0 < coverage < 1:
         raise OptionError(f"the coverage is {coverage}; it must be above 0 and below 1")
+    if not 0 <= seed <= MOST_SEED:
+        raise OptionError(f"the seed is {seed}; learning takes one from 0 to {MOST_SEED}")
     regressor, classifier = learners()
     _check_length(history, coverage)
     train, calibration = history.split(CALIBRATION)

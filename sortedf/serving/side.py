@@ -28,6 +28,10 @@ class Victim(StrEnum):
     LEAST = "least"
 
 
+_NEEDING = ("swap_seconds", "hysteresis", "lookahead")
+"""Options that change something only together with another."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class EngineSide:
     """How the engine carries a policy out. Frozen; printed with every result.
@@ -88,7 +92,7 @@ class EngineSide:
 
     def __str__(self) -> str:
         evicted = str(self.eviction)
-        if self.swap_seconds:
+        if self.swap_seconds and self.eviction == Eviction.SWAP:
             evicted += f" at {self.swap_seconds:g} s a token"
         waiting = "waiting evicts nobody"
         if self.displaces:
@@ -100,6 +104,21 @@ class EngineSide:
             f"{evicted}; {waiting}; victim {self.victim}; "
             f"watermark {100 * self.watermark:g} %; {future}"
         )
+
+    def idle(self, name: str) -> str | None:
+        """Say what an option would need to change anything, if it changes nothing here."""
+        if (
+            name not in _NEEDING
+            or getattr(self, name) == type(self).__dataclass_fields__[name].default
+        ):
+            return None
+        if name == "swap_seconds" and self.eviction != Eviction.SWAP:
+            return "eviction swap"
+        if name == "hysteresis" and not self.displaces:
+            return "that waiting requests may evict (displaces)"
+        if name == "lookahead" and not self.future:
+            return "the future check (future)"
+        return None
 
     def to_dict(self) -> dict[str, Any]:
         """Give it as plain data."""

@@ -13,6 +13,7 @@ import numpy as np
 from sortedf.engine.settings import EngineSettings
 from sortedf.engine.step_time import StepTimeModel
 from sortedf.errors import OptionError, SortedfError
+from sortedf.kernels.standing import BOUND
 from sortedf.model import Instance
 from sortedf.serving.ablation import ablation
 from sortedf.serving.distributions import at_shares, attained, shares, slowdowns, targets
@@ -50,17 +51,28 @@ def missing(
     """
     if in_steps and (names := [name for name in NOT_IN_STEPS if name in named.options]):
         return f"the model in steps decides {', '.join(names)} itself; leave it out"
-    instance = Instance([1, 1], [1, 1], 1000)
-    chosen = named.policy
+    for name in named.own:
+        if (needed := idle(named, name, in_steps=in_steps)) is not None:
+            return f"{name} changes nothing without {needed}"
+    workload = Workload(Instance([1, 1], [1, 1], 1000), np.zeros(2))
+    lengths = known.of(workload.instance, 0)
+    chosen = named.policy.settled(workload, lengths, in_steps=in_steps)
+    if in_steps and known.kind == "learned" and chosen.scoring.kind == BOUND:
+        return "learnt bounds are broken now and then, which the model in steps refuses"
     if in_steps:
         chosen = replace(chosen, side=replace(chosen.side, future=True))
     engine = settings or EngineSettings.for_budget(1000)
-    workload = Workload(instance, np.zeros(2))
     try:
-        PolicyReplay(workload, chosen, engine, step_time or STEP, known.of(instance, 0))
+        PolicyReplay(workload, chosen, engine, step_time or STEP, lengths)
     except OptionError as error:
         return str(error)
     return None
+
+
+def idle(named: Named, name: str, *, in_steps: bool) -> str | None:
+    """Say what an option lacks to change anything under a policy; ``None`` where it changes it."""
+    side = named.policy.side
+    return replace(side, future=True).idle(name) if in_steps else side.idle(name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +126,7 @@ class SideBySide:
             "name": named.policy.name,
             "parameters": plain(named.policy.parameters),
             "side": named.policy.side.to_dict(),
+            "chosen": None,
         }
         try:
             runs = [self._simulate(named, k) for k in range(len(self.seeds))]
@@ -124,6 +137,8 @@ class SideBySide:
         found = [figures(run) | {"engine_steps": float(run.steps)} for run in runs]
         over_seeds = intervals(found, CONFIDENCE)
         return row | {
+            "parameters": plain(runs[0].parameters),
+            "chosen": None if named.policy.choose is None else self._chosen(runs),
             # As it was carried out: the model in steps has its own check and no watermark.
             "side": runs[0].side.to_dict(),
             "carried_out": str(runs[0].side),
@@ -152,6 +167,20 @@ class SideBySide:
             known=self.knowledge[k],
             engine=self.engine,
         )
+
+    def _chosen(self, runs: Sequence[Served]) -> list[dict[str, Any]]:
+        """Say what ``auto`` chose on each seed, and why."""
+        return [
+            {
+                "seed": seed,
+                "policy": run.policy,
+                "parameters": plain(run.parameters),
+                "side": run.side.to_dict(),
+                "carried_out": str(run.side),
+                "reason": run.reason,
+            }
+            for seed, run in zip(self.seeds, runs, strict=True)
+        ]
 
     def _named(self, found: Mapping[str, Any]) -> dict[str, Any]:
         return {with_unit(name, self.unit): value for name, value in found.items()}

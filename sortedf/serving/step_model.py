@@ -42,7 +42,7 @@ def in_steps(workload: Workload, policy: OnlinePolicy, known: Knowledge) -> Serv
         For arrivals that are not whole steps of 0 or more.
     """
     instance = released(workload)
-    policy = policy.settled(workload, known)
+    policy = policy.settled(workload, known, in_steps=True)
     side = replace(policy.side, future=True, watermark=0.0, swap_seconds=0.0)
     policy = replace(policy, side=side)
     longer, settings = _as_engine(workload)

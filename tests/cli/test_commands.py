@@ -237,6 +237,7 @@ USAGE = [
     (["solve", "--lookahead", "0"], "lookahead"),
     (["solve", "--arrivals"], "packaged example"),
     (["solve", "--step-seconds", "0.1"], "packaged example"),
+    (["bound", "x.csv", "--kv-tokens", "9", "--step-seconds", "1e300"], "from 1e-9 to 1e12"),
     (["solve", "--nonsense"], "--nonsense"),
     (["compare", "--solvers", "svf,nope"], "no solver 'nope'"),
     (["compare", "--solvers", "svf,svf"], "twice"),

@@ -127,6 +127,7 @@ def test_faults(
         (2, "both want stdout", [history, "--predict", backlog, "-o", "-", "--json"]),
         (2, "can be stdin", ["-", "--predict", "-", "-o", target]),
         (2, "coverage is 1.5", [history, "--coverage", 1.5]),
+        (2, "from 0 to 4294967295", [history, "--seed", 2**32]),
         (3, "no folder", [history, "--predict", backlog, "-o", tmp_path / "no" / "x.csv"]),
     ):
         found, out, err = run(capsys, "learn", *arguments)

@@ -9,10 +9,14 @@ import numpy as np
 import pytest
 from running import document, program, run
 
+from sortedf import read_backlog
 from sortedf.engine import EngineSettings, published, replay
+from sortedf.instances.traits import history_of, traits_of
+from sortedf.serving.arrivals import poisson
 from sortedf.serving.front import simulate
 from sortedf.serving.knowledge import noisy
 from sortedf.serving.metrics import figures
+from sortedf.serving.predictor import learn
 from sortedf.serving.side_by_side import SideBySide, with_unit
 from sortedf.serving.workloads import Workload, drawn, of_trace, saturated_rate
 
@@ -215,6 +219,11 @@ def test_ctrl_c_shows_what_there_is(
         (("missing.csv", "--kv-tokens", "99", "--seeds", "3"), "nothing is drawn"),
         (("--poisson", "5", "-o", "-", "--json"), "both want stdout"),
         (("-", "--kv-tokens", "99", "--steptime", "-"), "both be stdin"),
+        (("--poisson", "5", "--policy", "fcfs:swap_seconds=1"), "without eviction swap"),
+        (("--poisson", "5", "--policy", "svf,fcfs:hysteresis=1"), "may evict"),
+        (("--poisson", "5", "--policy", "sjf:lookahead=3"), "without the future check"),
+        (("--poisson", "5", "--policy", "fcfs,srpt", "--swap-seconds", "1"), "without eviction"),
+        (("--poisson", "5", "--policy", "fcfs", "--lookahead", "3"), "without the future check"),
     ],
 )
 def test_usage(
@@ -289,3 +298,81 @@ def test_the_azure_trace(capsys: pytest.CaptureFixture[str], shared: Path) -> No
     assert fcfs["mean_ttlt_seconds"] == pytest.approx(replayed.latency.mean())
     assert fcfs["preemptions"] == replayed.preemptions.sum()
     assert svf["mean_ttlt_seconds"] < 0.7 * fcfs["mean_ttlt_seconds"]
+
+
+@pytest.mark.parametrize("engine", ["replay", "steps"])
+@pytest.mark.parametrize("known", ["exact", "noisy:0.7", "interval:1", "one-bit", "nothing"])
+def test_what_auto_chose_is_said(
+    capsys: pytest.CaptureFixture[str], engine: str, known: str
+) -> None:
+    """On each seed, with its reason; what it chose by name serves alike."""
+    asked = (*DRAWN, "--engine", engine, "--known", known, "--seeds", "2", "-q")
+    found = document(capsys, *asked, "--policy", "auto")["rows"][0]
+    assert [one["seed"] for one in found["chosen"]] == [0, 1]
+    first = found["chosen"][0]
+    assert found["parameters"] == first["parameters"]
+    options = "".join(f":{name}={value}" for name, value in first["parameters"].items())
+    if engine == "replay":
+        side = first["side"]
+        options += f":watermark={side['watermark']}:future={'yes' if side['future'] else 'no'}"
+    options += f":lookahead={first['side']['lookahead']}"
+    by_name = document(capsys, *asked, "--policy", first["policy"] + options)["rows"][0]
+    assert by_name["chosen"] is None
+    assert by_name["by_seed"] == found["by_seed"]
+    _, out, _ = run(capsys, *asked, "--policy", "auto")
+    words = " ".join(out.split())
+    assert f"chose {first['policy']}: {first['reason']}" in words
+
+
+def test_lengths_learnt_from_a_history(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Real outputs are served on what a predictor says of prompts; the library finds the same."""
+    history, trace = tmp_path / "history.csv", tmp_path / "next.csv"
+    rng = np.random.default_rng(4)
+    for path, n in ((history, 200), (trace, 60)):
+        prompts = rng.integers(1, 100, n)
+        outputs = np.where(prompts > 50, 300, 20) + rng.integers(0, 9, n)
+        rows = [f"{s},{o},m\n" for s, o in zip(prompts, outputs, strict=True)]
+        path.write_text("prompt_tokens,output_tokens,model\n" + "".join(rows))
+    asked = ("simulate", trace, "--kv-tokens", "2000", "--poisson", "20")
+    learnt = ("--known", f"learned:{history}")
+    found = document(capsys, *asked, "--policy", "sjf,auto", *learnt)
+    past = read_backlog(history, kv_tokens=2000)
+    instance = read_backlog(trace, kv_tokens=2000)
+    known = learn(history_of(past)).predict(traits_of(instance)).known(instance)
+    workload = Workload(instance, poisson(60, 20.0, seed=10**6))
+    engine = EngineSettings.for_budget(2000)
+    served = figures(simulate(workload, "sjf", engine, published()["qwen3-8b-h100"], known=known))
+    assert found["rows"][0]["figures"]["mean_ttlt_seconds"] == served["mean_ttlt"]
+    assert "by what is known" in found["rows"][1]["chosen"][0]["reason"]
+    exactly = document(capsys, *asked, "--policy", "sjf")["rows"][0]["figures"]
+    assert found["rows"][0]["figures"] != exactly
+    code, out, err = run(capsys, *asked, *learnt, "--engine", "steps", "-q", "--policy", "all")
+    assert (code, "a-max" in out) == (0, True)
+    assert "a-min" not in out
+    code, _, err = run(capsys, *asked, *learnt, "--engine", "steps", "--policy", "a-min")
+    assert code == 2
+    assert "learnt bounds are broken" in err
+    for text, code, why in (
+        ("learned:-", 2, "both be stdin"),
+        (f"learned:{trace}", 2, "is what is to be served"),
+        ("learned", 2, "learned:HISTORY"),
+        ("learned:", 2, "learned:HISTORY"),
+        (f"learned:{tmp_path}/none.csv", 3, "no such file"),
+    ):
+        stdin = ("-", *asked[2:]) if text.endswith("-") else asked[1:]
+        got, _, err = run(capsys, "simulate", *stdin, "--known", text, "--policy", "sjf")
+        assert (got, why in err) == (code, True), err
+    got, _, err = run(capsys, *asked, *learnt, "--policy", "sjf", "-o", history)
+    assert (got, "is a file that is read" in err) == (2, True)
+
+
+def test_options_of_all_for_those_that_heed_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where one of the policies heeds an option it is taken; in steps all look ahead."""
+    some = ("--policy", "fcfs,srpt", "--hysteresis", "5")
+    rows = document(capsys, *DRAWN, *some)["rows"]
+    assert ["hysteresis 5" in row["carried_out"] for row in rows] == [False, True]
+    swaps = ("--policy", "fcfs,srpt:eviction=swap", "--swap-seconds", "0.01")
+    rows = document(capsys, *DRAWN, *swaps)["rows"]
+    assert ["s a token" in row["carried_out"] for row in rows] == [False, True]
+    steps = ("--policy", "sjf:lookahead=3", "--engine", "steps")
+    assert "lookahead 3" in document(capsys, *DRAWN, *steps)["rows"][0]["carried_out"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sortedf.errors import InputError, SortedfError
@@ -104,7 +104,6 @@ def only_own_errors(call: Callable[[], Any]) -> None:
     str(error).encode()
 
 
-@settings(deadline=None)  # Disks are slow at times.
 @given(FILES, OPTIONS)
 def test_read_backlog(path: Path, data: bytes, options: dict[str, Any]) -> None:
     """A backlog is read or refused; what is read has requests, and every note is one line."""
@@ -118,7 +117,6 @@ def test_read_backlog(path: Path, data: bytes, options: dict[str, Any]) -> None:
     assert not any("\n" in note for note in notes)
 
 
-@settings(deadline=None)  # Disks are slow at times.
 @given(FILES)
 def test_read_plan(path: Path, data: bytes) -> None:
     """A plan is read or refused, and so is the instance in it."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_write import REQUESTS
 
@@ -41,7 +41,6 @@ def document(path: Path) -> Any:
     return header | {"requests": requests}
 
 
-@settings(deadline=None)  # Disks are slow at times.
 @given(REQUESTS, st.data(), st.sampled_from(LAYOUTS))
 def test_what_is_written_is_read(
     folder: Path, requests: list[Request], data: st.DataObject, name: str

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sortedf.errors import InputError, InvalidRequestError
@@ -43,7 +43,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("written")
 
 
-@settings(deadline=None)  # Disks are slow at times.
 @given(REQUESTS, st.sampled_from(["x.csv", "x.jsonl", "x.csv.gz", "x.jsonl.gz", "x"]))
 def test_what_is_written_is_read(folder: Path, requests: list[Request], name: str) -> None:
     """Every instance comes back the same from every format, whatever its ids; without a note."""

@@ -24,6 +24,7 @@ from sortedf.report.page import lookup
 from sortedf.report.palette import LINES
 from sortedf.report.simulation_figures import drawn, others
 from sortedf.report.simulation_page import page
+from sortedf.report.simulation_tables import choice_words
 
 Made = tuple[dict[str, Any], str, Element]
 
@@ -158,3 +159,19 @@ def test_names_are_escaped(in_steps: Made) -> None:
 def test_figures_as_a_person_reads_them(value: float | None, form: str, text: str) -> None:
     """Three digits or more, whatever the size."""
     assert simulation_tables.shown(value, form) == text
+
+
+def test_a_choice_that_differs_between_seeds_is_said() -> None:
+    """Once for the first, and for each seed with another policy or another engine's side."""
+    same = {"policy": "svf-aged", "side": {"watermark": 0.0}, "carried_out": "future check"}
+    other = {"policy": "svf-aged", "side": {"watermark": 0.03}, "carried_out": "watermark 3 %"}
+    chosen = [
+        {"seed": 4, "reason": "49 %"} | same,
+        {"seed": 5, "reason": "48 %"} | same,
+        {"seed": 6, "reason": "51 %"} | other,
+    ]
+    assert choice_words([]) == []
+    assert choice_words(chosen) == [
+        "chose svf-aged: 49 %",
+        "on seed 6 svf-aged (watermark 3 %): 51 %",
+    ]

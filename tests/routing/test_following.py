@@ -15,7 +15,7 @@ from small_fleets import TASK, instance
 import sortedf
 from sortedf.engine import Replay, StepTimeModel
 from sortedf.engine.replaying import Replayed
-from sortedf.kernels.replay_steps import Log
+from sortedf.kernels.replay_log import Log
 from sortedf.routing.instances import EngineInstance
 from sortedf.routing.lengths import as_predicted
 from sortedf.routing.router import Event, Router, RouteRequest

@@ -62,6 +62,14 @@ def test_what_is_written_is_what_is_made(
     assert found.policy.name == name
 
 
+@pytest.mark.parametrize(("own", "common"), [("auto:future=yes", {}), ("auto", {"future": True})])
+def test_auto_has_no_side_to_be_told(own: str, common: dict[str, Any]) -> None:
+    """Neither by its own text nor by an option of all; `all` leaves it out then."""
+    with pytest.raises(OptionError, match="chooses the engine's side itself"):
+        read_policies(own, common)
+    assert "auto" not in [named.text for named in read_policies("all", {"future": True})]
+
+
 def test_own_parameters() -> None:
     """Numbers, whole numbers, switches and words of a policy itself."""
     text = (
