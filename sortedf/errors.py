@@ -89,21 +89,29 @@ class InfeasibleError(SortedfError):
         ``(index, id, tokens)`` of each such request; tokens = prompt + output.
     kv_tokens, block_size
         The KV budget that they exceed, in tokens, and of how many tokens its blocks are.
+    owner
+        Whose budget it is, where there are several.
     """
 
     def __init__(
-        self, oversized: Sequence[tuple[int, str, int]], kv_tokens: int, block_size: int = 1
+        self,
+        oversized: Sequence[tuple[int, str, int]],
+        kv_tokens: int,
+        block_size: int = 1,
+        owner: str = "",
     ) -> None:
         self.oversized = tuple(oversized)
         self.kv_tokens = kv_tokens
         self.block_size = block_size
-        super().__init__(self.oversized, kv_tokens, block_size)
+        self.owner = owner
+        super().__init__(self.oversized, kv_tokens, block_size, owner)
 
     def __str__(self) -> str:
         blocks = f" in whole blocks of {self.block_size}" if self.block_size > 1 else ""
+        owner = f" of {self.owner}" if self.owner else ""
         lines = [
             f"request {name!r} (index {index}) needs {tokens} tokens, "
-            f"the KV budget is {self.kv_tokens}{blocks}"
+            f"the KV budget{owner} is {self.kv_tokens}{blocks}"
             for index, name, tokens in self.oversized[:SHOWN_FAULTS]
         ]
         return _capped(lines, len(self.oversized), "oversized request")

@@ -11,6 +11,8 @@ from sortedf.cli.console import Console
 from sortedf.cli.outputs import check_outputs
 from sortedf.errors import OptionError
 
+MOST_REQUESTS = 1_000_000
+MOST_SEEDS = 1_000
 DEFAULT_RULES = "shortest-queue,latency-agnostic,sfs,priced"
 
 
@@ -34,9 +36,19 @@ def route(
         str, typer.Option(metavar="NAME", help="poisson, or mmpp-R: two states, rates 1 : R.")
     ] = "poisson",
     requests: Annotated[
-        int, typer.Option("--requests", "-n", min=1, metavar="N", help="Requests at each rate.")
+        int,
+        typer.Option(
+            "--requests",
+            "-n",
+            min=1,
+            max=MOST_REQUESTS,
+            metavar="N",
+            help="Requests at each rate.",
+        ),
     ] = 2_000,
-    seeds: Annotated[int, typer.Option(min=1, metavar="K", help="Workloads at each rate.")] = 1,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=MOST_SEEDS, metavar="K", help="Workloads at each rate.")
+    ] = 1,
     seed: options.Seed = 0,
     sigma: Annotated[
         float,
@@ -64,16 +76,15 @@ def route(
 
     Every instance is replayed forward; a rule sees them as they are when a request comes.
     """
-    check_outputs({"-o": output}, json=json)
+    check_outputs({"-o": output}, instances, json=json)
     wanted = _rates(rates)
-    if not cost_weight >= 0:
-        raise OptionError(f"--cost-weight is {cost_weight}; it must be a number of at least 0")
     from sortedf import __version__
     from sortedf.routing.compare import compare
     from sortedf.routing.instance_file import read_instances
-    from sortedf.routing.instances import published_instances
+    from sortedf.routing.instances import check_weight, published_instances
     from sortedf.routing.rules import RULES
 
+    check_weight(cost_weight, "--cost-weight")
     console = Console(quiet=quiet)
     fleet = published_instances() if instances is None else read_instances(instances)
     names = list(RULES) if rules == "all" else [name.strip() for name in rules.split(",")]

@@ -286,9 +286,10 @@ def with_version(given: Mapping[str, Any]) -> dict[str, Any]:
         For an unknown name.
     """
     settings = dict(given)
-    if isinstance(name := settings.get("version"), str):
-        if f"vLLM {name}" not in VERSIONS:
+    name = settings.get("version", VLLM_0_32)
+    if not isinstance(name, EngineVersion):
+        if f"vLLM {name}" not in VERSIONS or not isinstance(name, str):
             known = ", ".join(known.removeprefix("vLLM ") for known in VERSIONS)
-            raise OptionError(f"--engine-version is {name!r}; known are {known}")
+            raise OptionError(f"the engine's version is {name!r}; known are {known}")
         settings["version"] = VERSIONS[f"vLLM {name}"]
     return settings

@@ -36,18 +36,40 @@ RATE_COLUMNS: dict[str, Callable[[Mapping[str, Any]], str]] = {
 LINES = {
     "utility": ("on_time_utility", 1.0, "utility in time"),
     "on-time": ("on_time", 100.0, "% of requests on time"),
-    "doomed": ("doomed_mean", 1.0, "seconds to the first token of those who are late, mean"),
+    "doomed": ("doomed_mean", 1.0, "mean wait of those who are late, seconds"),
 }
-"""Pictures over the rate: the figure, its factor, what the axis says."""
+"""Pictures over the rate: the figure, its factor, what the axis says (a phone shows 40 letters)."""
+
+READING = {
+    "round-robin": "sends to one instance after another.",
+    "shortest-queue": "sends where the fewest requests run or wait.",
+    "least-outstanding": "sends where the fewest tokens are still to be computed.",
+    "latency-agnostic": "sends where utility is greatest, whenever the answer comes.",
+    "sfs": "is the published rule: the greatest utility among the instances that are estimated to "
+    "answer in time, or the first to answer; lengths as predicted.",
+    "sfs-conditional": "is the same with lengths foreseen from the tokens that there are so far.",
+    "lps": "is the same on the average wait of limited processor sharing.",
+    "guarded": "takes the greatest utility among those that are estimated to answer within half "
+    "the limit; who is too late for all goes where it is worth least.",
+    "guarded-back": "is the same, but who is too late for all waits at the router.",
+    "priced": "subtracts what the request's work is worth to others, and holds back who is not "
+    "worth it.",
+}
+"""What each rule does."""
 
 
 def columns(document: Document) -> dict[str, Callable[[Mapping[str, Any]], str]]:
     """Columns of the table at a rate: those of all, and the share of each instance."""
     shares = {
-        one["name"]: (lambda point, place=place: f"{point[f'share_{place}']:.0%}")
+        _heading(one["name"]): (lambda point, place=place: f"{point[f'share_{place}']:.0%}")
         for place, one in enumerate(document["instances"])
     }
     return RATE_COLUMNS | shares
+
+
+def _heading(name: str) -> str:
+    """Head an instance's column, also where it is called like one of the others."""
+    return f"{name} (instance)" if name in {"rule", *RATE_COLUMNS} else name
 
 
 def summary(document: Document) -> Table:
@@ -110,6 +132,7 @@ def page(document: Document) -> str:
         pictures=pictures,
         area_columns=AREA_COLUMNS,
         columns=columns(document),
+        reading=READING,
         point_at=point_at,
         span=span(document),
         line_style=line_style,
@@ -140,8 +163,8 @@ def over_rates(document: Document, name: str, paper: Paper) -> Figure:
             markersize=4,
         )
     axes.margins(x=0.03)
-    label(axes, paper, "requests a second", title if paper.name == "wide" else title[:40])
-    axes.set_ylim(bottom=0)
+    label(axes, paper, "requests a second", title)
+    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]) if name == "utility" else 0)
     return figure
 
 

@@ -15,7 +15,7 @@ from sortedf.routing.metrics import area, error_figures, figures, mean_figures
 from sortedf.routing.router import RESERVE
 from sortedf.routing.rules import RULES, rule_named
 from sortedf.routing.simulate import Routed, route_workload
-from sortedf.routing.workload import RoutedWorkload, published_workload
+from sortedf.routing.workload import RoutedWorkload, check_rate, published_workload
 from sortedf.serving.metrics import interval
 
 SCHEMA = "sortedf.routing/1"
@@ -61,10 +61,10 @@ def compare(
     """
     if not rules or not rates or seeds < 1:
         raise OptionError("a comparison needs at least one rule, one rate and one seed")
-    if any(not np.isfinite(rate) or rate <= 0 for rate in rates) or list(rates) != sorted(
-        set(rates)
-    ):
-        raise OptionError(f"rates are {', '.join(map(str, rates))}; they must ascend from above 0")
+    for rate in rates:
+        check_rate(rate)
+    if list(rates) != sorted(set(rates)):
+        raise OptionError(f"rates are {', '.join(map(str, rates))}; they must ascend")
     if twice := [name for name in rules if list(rules).count(name) > 1]:
         raise OptionError(f"rule {twice[0]} is named twice")
     for name in rules:
@@ -169,7 +169,8 @@ def _row(
             area(rates, [at_rate[seed]["bound"] for at_rate in runs]) for seed in range(seeds)
         ]
         row["bound_area"] = float(np.mean(bounds))
-        row["share_of_bound"] = float(np.mean(areas) / np.mean(bounds))
+        if row["bound_area"] > 0:  # a share of no utility at all is no number
+            row["share_of_bound"] = float(np.mean(areas) / row["bound_area"])
     return row
 
 

@@ -12,6 +12,7 @@ from sortedf.engine.settings import EngineSettings, with_version
 from sortedf.errors import Fault, InputError, SortedfError
 from sortedf.instances.json_text import JSON_ERRORS, json_fault
 from sortedf.routing.instances import TASKS, EngineInstance
+from sortedf.routing.workload import LONGEST_OUTPUT
 
 SCHEMA = "sortedf.instances/1"
 
@@ -66,8 +67,16 @@ def read_instances(path: str | Path) -> tuple[EngineInstance, ...]:
 def _instance(path: str | Path, entry: _Entry) -> EngineInstance:
     if missing := [task for task in TASKS if task not in entry.quality]:
         raise _fault(path, f"instance {entry.name!r} has no quality for the task {missing[0]!r}")
-    if not 1 <= entry.mean_output <= 10**6:
-        raise _fault(path, f"mean_output of {entry.name!r} is {entry.mean_output!r}; give tokens")
+    if not entry.name.strip() or entry.name != entry.name.strip() or not entry.name.isprintable():
+        raise _fault(path, f"an instance is called {entry.name!r}; give a name on one line")
+    if not 1 <= entry.mean_output <= LONGEST_OUTPUT:
+        raise _fault(
+            path,
+            f"mean_output of {entry.name!r} is {entry.mean_output!r}; give tokens, 1 to "
+            f"{LONGEST_OUTPUT:,}",
+        )
+    if entry.steptime == "-":
+        raise _fault(path, f"instance {entry.name!r}: steptime is '-'; name a set or a file")
     try:
         settings = EngineSettings.for_budget(entry.kv_tokens, **with_version(entry.settings))
         return EngineInstance(
@@ -79,8 +88,6 @@ def _instance(path: str | Path, entry: _Entry) -> EngineInstance:
             quality=entry.quality,
             mean_output=entry.mean_output,
         )
-    except InputError:
-        raise
     except SortedfError as error:
         raise _fault(path, f"instance {entry.name!r}: {error}") from None
     except TypeError as error:

@@ -12,6 +12,9 @@ from sortedf.errors import OptionError
 TASKS = ("alpaca", "govreport", "hotpotqa", "writingprompts")
 """The published comparison's tasks."""
 
+MOST = 1e9
+"""Of a price, and of the weight of cost: what costs more is not worth to be told apart."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class EngineInstance:
@@ -35,7 +38,8 @@ class EngineInstance:
     Raises
     ------
     OptionError
-        For a negative price, a quality outside 0..100, or an engine that cannot be replayed ahead.
+        For a price outside 0..1e9, a quality outside 0..100, or an engine that cannot be replayed
+        ahead.
     """
 
     name: str
@@ -49,11 +53,16 @@ class EngineInstance:
     def __post_init__(self) -> None:
         check_live(self.settings)
         for what in ("prompt_price", "output_price"):
-            if not 0 <= getattr(self, what) < float("inf"):
-                raise OptionError(f"{what} of {self.name} is {getattr(self, what)!r}; give dollars")
+            if not 0 <= getattr(self, what) <= MOST:
+                raise OptionError(
+                    f"{what} of {self.name} is {getattr(self, what)!r}; give dollars a million "
+                    f"tokens, 0 to {MOST:g}"
+                )
         for task, value in self.quality.items():
             if not 0 <= value <= 100:
-                raise OptionError(f"quality of {self.name} for {task} is {value!r}; give per cent")
+                raise OptionError(
+                    f"quality of {self.name} for {task} is {value!r}; give per cent, 0 to 100"
+                )
 
     def utility(
         self, task: str, prompt_tokens: float, output_tokens: float, weight: float
@@ -61,6 +70,12 @@ class EngineInstance:
         """Give (quality - weight x cost) / 100; see :func:`sortedf.routing.workload.utilities`."""
         cost = prompt_tokens * self.prompt_price + output_tokens * self.output_price
         return (self.quality[task] - weight * cost) / 100
+
+
+def check_weight(weight: float, name: str = "weight") -> None:
+    """Refuse a weight of cost in utility that is none."""
+    if not 0 <= weight <= MOST:
+        raise OptionError(f"{name} is {weight!r}; it must be a number in 0 .. {MOST:g}")
 
 
 def check_live(settings: EngineSettings) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -13,6 +12,9 @@ from sortedf.errors import OptionError
 from sortedf.kernels.replay_live import FINENESS, LOWEST, PLACES
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
+
+MOST_SIGMA = 10
+"""Beyond it predictions say nothing, and their factors leave what a float can hold."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,12 @@ def as_predicted() -> LengthModel:
     return LengthModel("as predicted", np.ones(PLACES))
 
 
+def check_sigma(sigma: float) -> None:
+    """Refuse a deviation of predictions, of the logarithm, that is none."""
+    if not 0 <= sigma <= MOST_SIGMA:
+        raise OptionError(f"sigma is {sigma!r}; it must be a number in 0 .. {MOST_SIGMA}")
+
+
 def log_normal(sigma: float) -> LengthModel:
     """Foresee the mean of what is possible, true over predicted output log-normal of median 1.
 
@@ -58,8 +66,7 @@ def log_normal(sigma: float) -> LengthModel:
     """
     from scipy.special import log_ndtr
 
-    if not 0 <= sigma < math.inf:
-        raise OptionError(f"sigma is {sigma!r}; it must be a number of at least 0")
+    check_sigma(sigma)
     if sigma == 0:
         return as_predicted()
     z = np.log(_ratios()) / sigma

@@ -94,7 +94,7 @@ class LiveEngine:
         self._rules = settings.rules()
         self._log = new_log(0, 0, 0)
         self._all = open_engine(self._rules, _ROOM)
-        self._progress = new_progress(_ROOM, 0.0)
+        self._progress = new_progress(_ROOM, -math.inf)
         self._predicted, self._deadline = np.ones(_ROOM), np.full(_ROOM, np.inf)
         self._ticket = np.zeros(_ROOM, np.int64)
         self._rows = self._sent = 0
@@ -134,21 +134,31 @@ class LiveEngine:
         self.advance(arrival)  # lets it into the queue
         return self._sent - 1
 
-    def check(self, prompt: int, output: int) -> None:
-        """Refuse what the engine could never finish; see :meth:`send`."""
+    def check(
+        self, prompt: int, output: int, *, index: int = 0, name: str = "", owner: str = ""
+    ) -> None:
+        """Refuse what the engine could never finish; see :meth:`send`.
+
+        ``index`` and ``name`` of the request, and ``owner``, the instance, are for the error.
+        """
         settings, needed = self.settings, prompt + output - 1
         if needed > settings.kv_tokens:
-            raise InfeasibleError([(0, "", needed)], settings.kv_tokens, settings.block_size)
+            raise InfeasibleError(
+                [(index, name, needed)], settings.kv_tokens, settings.block_size, owner
+            )
+        what, of = f"request {name!r}" if name else "a request", f" of {owner}" if owner else ""
         longest = settings.max_model_len
         if longest is not None and prompt + output > longest:
             raise InvalidRequestError(
-                f"a request of {prompt} prompt and {output} output tokens is longer than "
-                f"max_model_len {longest}"
+                f"{what} of {prompt} prompt and {output} output tokens is longer than "
+                f"max_model_len{of}, {longest}",
+                index,
             )
         if needed > most_in_a_step(settings):
             raise InvalidRequestError(
-                f"a request may need {needed} tokens in one step without chunked prefill; "
-                f"max_num_batched_tokens is {settings.max_num_batched_tokens}"
+                f"{what} may need {needed} tokens in one step without chunked prefill; "
+                f"max_num_batched_tokens{of} is {settings.max_num_batched_tokens}",
+                index,
             )
 
     def advance(self, until: float) -> None:

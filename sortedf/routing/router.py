@@ -6,15 +6,16 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from sortedf.errors import OptionError
+from sortedf.errors import OptionError, whole_number
 from sortedf.routing.fleet import HELD, Arriving, Fleet
 from sortedf.routing.following import FollowingEngine
-from sortedf.routing.instances import EngineInstance
+from sortedf.routing.instances import EngineInstance, check_weight
 from sortedf.routing.lengths import LengthModel, learnt
 from sortedf.routing.rules import Rule, rule_named
 
@@ -49,7 +50,8 @@ class RouteRequest:
     prompt_tokens
         Its prompt.
     predicted
-        Output tokens expected, on every instance or one number each.
+        Output tokens expected, on every instance or one number each; above the router's
+        ``longest_output`` they are taken for that.
     limit
         Most seconds to its first token.
     task
@@ -67,8 +69,9 @@ class RouteRequest:
 class Event(NamedTuple):
     """Something seen on an instance.
 
-    ``tokens`` are the output tokens that the request has had; ``ended`` when these are all (or it
-    was aborted).
+    ``at`` is in seconds, not before the last event. ``tokens`` are the output tokens that the
+    request has had; ``ended`` when these are all (or it was aborted, at an instance or while it was
+    held back).
     """
 
     id: str
@@ -120,6 +123,8 @@ class Router:
         longest_output: int = 8_192,
         every_step: bool = False,
     ) -> None:
+        check_weight(weight)
+        whole_number("longest_output", longest_output, 1)
         self.fleet = Fleet(instances, lengths, record=False, follows=every_step)
         self.rule = rule_named(rule) if isinstance(rule, str) else rule
         self.weight = weight
@@ -138,16 +143,15 @@ class Router:
         Raises
         ------
         OptionError
-            When it came before the last event, its task has no quality, or its id is under way.
+            When it came before the last event, its task has no quality, its id is under way, or
+            a number of it is none.
         InfeasibleError, InvalidRequestError
-            When an instance could never serve it.
+            When an instance could never serve it with the longest output.
         """
-        if request.id in self._there or any(request.id == one.id for one in self._held.values()):
+        if request.id in self._there or self._held_as(request.id) is not None:
             raise OptionError(f"request {request.id!r} is under way already")
-        self._advance(request.arrival)
         asked = self._arriving(request)
-        for engine in self.fleet.engines:
-            engine.check(request.prompt_tokens, self.longest_output)
+        self._advance(request.arrival)
         self._count += 1
         self._held[asked.number] = request
         self._asked[asked.number] = asked
@@ -164,11 +168,12 @@ class Router:
 
         Raises
         ------
-        OptionError
-            As :meth:`route`.
+        OptionError, InfeasibleError, InvalidRequestError
+            As :meth:`route`; the id may be under way.
         """
+        asked = self._arriving(request)
         self._advance(request.arrival)
-        return self.fleet.ttft(self._arriving(request))
+        return self.fleet.ttft(asked)
 
     def due(self, now: float) -> list[Decision]:
         """Give those that were held back and are to be sent now (seconds), in their order."""
@@ -185,8 +190,15 @@ class Router:
         Raises
         ------
         OptionError
-            For a request that is not under way, or a moment before the last one.
+            For a request that is not under way, a moment before the last one, or tokens that are
+            no number of them. One that is held back can only end.
         """
+        _check_whole(f"tokens of request {event.id!r}", event.tokens, 0)
+        if event.ended and (number := self._held_as(event.id)) is not None:
+            self._advance(event.at)
+            self._queue.give_up(number)
+            del self._held[number], self._asked[number]
+            return
         if event.id not in self._there:
             raise OptionError(f"request {event.id!r} is not under way on an instance")
         self._advance(event.at)
@@ -210,17 +222,29 @@ class Router:
         """Requests that are held back."""
         return len(self._held)
 
+    def _held_as(self, name: str) -> int | None:
+        """Give the number of a request that is held back, None if none of this id is."""
+        return next((number for number, one in self._held.items() if one.id == name), None)
+
     def _advance(self, now: float) -> None:
-        if not math.isfinite(now) or now < self.fleet.now:
+        if not math.isfinite(now):
+            raise OptionError(f"{now!r} is no moment; give seconds")
+        if now < self.fleet.now:
             raise OptionError(f"{now!r} is no moment after the last one, {self.fleet.now:g} s")
         self.fleet.advance(now)
 
     def _arriving(self, request: RouteRequest) -> Arriving:
+        """Check a request, before anything is changed for it, and work out what it is worth."""
         instances = self.fleet.instances
-        predicted = np.broadcast_to(np.asarray(request.predicted, np.float64), (len(instances),))
-        if not (predicted > 0).all() or request.prompt_tokens < 1 or not request.limit > 0:
+        _check_whole(f"prompt_tokens of request {request.id!r}", request.prompt_tokens, 1)
+        if not request.limit > 0:
             raise OptionError(
-                f"request {request.id!r} needs a prompt, an output and a limit above 0"
+                f"limit of request {request.id!r} is {request.limit!r}; give seconds above 0"
+            )
+        predicted = self._predicted(request)
+        for one, engine in zip(instances, self.fleet.engines, strict=True):
+            engine.check(
+                request.prompt_tokens, self.longest_output, name=request.id, owner=one.name
             )
         missing = [one.name for one in instances if request.task not in one.quality]
         if missing:
@@ -240,6 +264,20 @@ class Router:
             request.limit,
         )
 
+    def _predicted(self, request: RouteRequest) -> FloatArray:
+        """Output tokens expected on every instance, shape (R,)."""
+        n = len(self.fleet)
+        try:
+            given = np.broadcast_to(np.asarray(request.predicted, np.float64), (n,))
+        except (TypeError, ValueError):
+            given = np.zeros(n)
+        if not (np.isfinite(given) & (given > 0)).all():
+            raise OptionError(
+                f"predicted of request {request.id!r} is {request.predicted!r}; give tokens above "
+                f"0, one number or {n}"
+            )
+        return np.minimum(given, self.longest_output)
+
     def _send(self, index: int, place: int) -> Decision:
         asked, request = self._asked.pop(index), self._held.pop(index)
         predicted = float(asked.predicted[place])
@@ -248,6 +286,11 @@ class Router:
         )
         self._there[request.id] = place, ticket, predicted
         return Decision(request.id, place)
+
+
+def _check_whole(name: str, value: object, least: int) -> None:
+    """Refuse what is no whole number of at least ``least``; numpy's are some."""
+    whole_number(name, int(value) if isinstance(value, Integral) else value, least)
 
 
 class BackQueue:
@@ -269,6 +312,10 @@ class BackQueue:
     def hold(self, request: Arriving) -> None:
         """Let a request wait here."""
         self._held.append(request)
+
+    def give_up(self, number: int) -> None:
+        """Let a request wait here no longer."""
+        self._held = deque(one for one in self._held if one.number != number)
 
     def next_due(self) -> tuple[Arriving, int] | None:
         """Give the first of the queue and its instance, and take it out, if it is to be sent now.

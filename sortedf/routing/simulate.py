@@ -9,7 +9,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sortedf.engine.settings import EngineSettings
 from sortedf.errors import InfeasibleError
 from sortedf.kernels.step_terms import PREFILL_TOKENS
 from sortedf.routing.fleet import HELD, Arriving, Fleet
@@ -131,10 +130,10 @@ class _Run:
         reserve: float,
     ) -> None:
         n = len(workload)
-        for place, one in enumerate(instances):
-            _check_fit(workload, place, one.settings)
         self.workload, self.instances = workload, instances
         self.fleet = Fleet(instances, lengths)
+        for place in range(len(instances)):
+            self._check_fit(place)
         self.rule = rule_named(rule) if isinstance(rule, str) else rule
         self.back = BackQueue(self.fleet, reserve)
         self.foreseen = utilities(workload, instances, weight, foreseen=True)
@@ -237,10 +236,16 @@ class _Run:
             by_throughput=self.by_throughput,
         )
 
-
-def _check_fit(workload: RoutedWorkload, place: int, settings: EngineSettings) -> None:
-    """Refuse what an instance could never serve, all such requests at once."""
-    needed = workload.prompt_tokens + workload.output_tokens[:, place] - 1
-    if len(large := np.flatnonzero(needed > settings.kv_tokens)):
-        rows = [(int(j), str(j), int(needed[j])) for j in large]
-        raise InfeasibleError(rows, settings.kv_tokens, settings.block_size)
+    def _check_fit(self, place: int) -> None:
+        """Refuse what an instance could never serve, all that its cache cannot hold at once."""
+        settings, owner = self.instances[place].settings, self.instances[place].name
+        prompts, outputs = self.workload.prompt_tokens, self.workload.output_tokens[:, place]
+        needed = prompts + outputs - 1
+        if len(large := np.flatnonzero(needed > settings.kv_tokens)):
+            rows = [(int(j), str(j), int(needed[j])) for j in large]
+            raise InfeasibleError(rows, settings.kv_tokens, settings.block_size, owner)
+        if len(needed):
+            j = int(np.argmax(needed))  # no other is longer, or needs more in a step
+            self.fleet.engines[place].check(
+                int(prompts[j]), int(outputs[j]), index=j, name=str(j), owner=owner
+            )

@@ -11,7 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sortedf.errors import OptionError
-from sortedf.routing.instances import TASKS, EngineInstance, published_instances
+from sortedf.routing.instances import (
+    TASKS,
+    EngineInstance,
+    check_weight,
+    published_instances,
+)
+from sortedf.routing.lengths import check_sigma
 from sortedf.serving.arrivals import modulated, poisson
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -19,6 +25,7 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 
 SLOPE, LEAST, BASE, MOST = 0.035e-3, 0.150, 0.155, 1.120
 LONGEST_OUTPUT = 8_192
+LEAST_RATE, MOST_RATE, MOST_RATIO = 1e-6, 1e9, 1_000_000
 LONGEST_PROMPT = 32_000
 PROMPTS = {"alpaca": (60, 0.6), "govreport": (9_000, 0.5), "hotpotqa": (1_300, 0.3),
            "writingprompts": (40, 0.5)}  # fmt: skip
@@ -102,7 +109,13 @@ def utilities(
     Quality is in per cent and cost in millionths of a dollar, as price a million tokens times
     tokens; arXiv 2607.18253 does not give the unit of its costs, and with this one they decide
     between equals. ``foreseen``: by predicted outputs instead of true ones.
+
+    Raises
+    ------
+    OptionError
+        For a weight outside 0..1e9.
     """
+    check_weight(weight)
     outputs = workload.predicted if foreseen else workload.output_tokens
     prompt_prices = np.array([one.prompt_price for one in instances])
     output_prices = np.array([one.output_price for one in instances])
@@ -111,6 +124,12 @@ def utilities(
     quality = np.array([rows[task] for task in workload.task]).reshape(cost.shape)
     result: FloatArray = (quality - weight * cost) / 100
     return result
+
+
+def check_rate(rate: float) -> None:
+    """Refuse what is no number of requests a second."""
+    if not LEAST_RATE <= rate <= MOST_RATE:
+        raise OptionError(f"a rate is {rate!r}; give {LEAST_RATE:g} .. {MOST_RATE:g} a second")
 
 
 def drawn_arrivals(kind: str, n: int, rate: float, seed: int) -> FloatArray:
@@ -122,9 +141,12 @@ def drawn_arrivals(kind: str, n: int, rate: float, seed: int) -> FloatArray:
             ratio = float(kind.removeprefix("mmpp-"))
         except ValueError:
             ratio = math.nan
-        if ratio >= 1:
+        if 1 <= ratio <= MOST_RATIO:
             return modulated(n, rate, ratio=ratio, share=0.2, correlation=2.0, seed=seed)
-    raise OptionError(f"no arrivals are called {kind!r}; there are poisson, mmpp-3, mmpp-6, ...")
+    raise OptionError(
+        f"no arrivals are called {kind!r}; there are poisson, and mmpp-3, mmpp-6, ... with a ratio "
+        f"of 1 to {MOST_RATIO:,}"
+    )
 
 
 def published_workload(
@@ -152,8 +174,8 @@ def published_workload(
     """
     if n < 1:
         raise OptionError(f"a workload of {n} requests is none; take at least 1")
-    if not 0 <= sigma < math.inf:
-        raise OptionError(f"sigma is {sigma!r}; it must be a number of at least 0")
+    check_sigma(sigma)
+    check_rate(rate)
     means = np.array([one.mean_output for one in instances or published_instances()])
     rng = np.random.default_rng([seed, 9])
     kinds = rng.integers(0, len(TASKS), n)

@@ -11,6 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sortedf.cli.main import app, main
+from sortedf.report.figures import PAPERS, style
+from sortedf.report.routing import READING, over_rates
+from sortedf.routing.rules import RULES
 
 QUICK = ["-n", "60", "--rates", "4,8", "--rules", "shortest-queue,sfs,priced"]
 
@@ -106,6 +109,21 @@ def test_instances_come_from_a_file(tmp_path: Path) -> None:
         ([ENTRY | {"mean_output": 0}], "mean_output"),
         ([ENTRY | {"steptime": "none.json"}], "no such file"),
         ([ENTRY | {"colour": "red"}], "colour"),
+        ([ENTRY | {"output_price": 1e300}], "output_price"),
+        ([ENTRY | {"quality": ENTRY["quality"] | {"alpaca": 101}}], "0 to 100"),
+        ([ENTRY | {"mean_output": 9_000}], "1 to 8,192"),
+        ([ENTRY | {"settings": {"version": 3}}], "instance 'small': the engine's version is 3"),
+        ([ENTRY | {"settings": {"version": "9"}}], "known are 0.32, 0.19"),
+        ([ENTRY | {"steptime": "none"}], "instance 'small': none: no such file"),
+        ([ENTRY | {"steptime": "-"}], "instance 'small': steptime is '-'"),
+        ([ENTRY | {"name": ""}], "an instance is called ''"),
+        ([ENTRY | {"name": "a\nb"}], "an instance is called 'a\\nb'"),
+        ([ENTRY, ENTRY | {"name": "small "}], "an instance is called 'small '"),
+        ([ENTRY | {"settings": {"max_model_len": 9}}], "max_model_len of small"),
+        (
+            [ENTRY | {"settings": {"enable_chunked_prefill": False}}],
+            "max_num_batched_tokens of small",
+        ),
     ],
 )
 def test_a_bad_file_is_one_clear_line(
@@ -135,7 +153,54 @@ def test_a_prompt_larger_than_a_cache_is_infeasible(
     file.write_text(json.dumps({"schema": "sortedf.instances/1", "instances": [small]}))
     code, error = code_of(capsys, str(file), "-n", "20", "--no-bound")
     assert code == 4
-    assert "KV budget" in error
+    assert "KV budget of small" in error
+
+
+def test_the_page_is_not_written_over_the_instances(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "fleet.json"
+    text = json.dumps({"schema": "sortedf.instances/1", "instances": [ENTRY]})
+    file.write_text(text)
+    code, error = code_of(capsys, str(file), "-n", "5", "-o", str(file))
+    assert code == 2
+    assert "is a file that is read" in error
+    assert file.read_text() == text
+
+
+def test_utility_that_cannot_be_above_nothing_is_a_document_and_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    words = ["-n", "9", "--rates", "3,5", "--rules", "sfs", "--cost-weight", "1", "-q"]
+    code, out = run(*words, "--json", "-o", str(page))
+    (row,) = json.loads(out)["rows"]
+    assert code == 0
+    assert row["area"] < 0
+    assert row["bound_area"] == 0
+    assert "share_of_bound" not in row  # of nothing there are no shares
+    assert "<svg" in page.read_text()
+    with style():
+        figure = over_rates(json.loads(out), "utility", PAPERS[0])
+    assert figure.axes[0].get_ylim()[0] < row["area"]  # the line is on the picture
+
+
+def test_an_instance_may_be_called_like_a_column(tmp_path: Path) -> None:
+    file = tmp_path / "fleet.json"
+    entries = [ENTRY | {"name": name} for name in ("doomed", "rule")]
+    file.write_text(json.dumps({"schema": "sortedf.instances/1", "instances": entries}))
+    code, out = run(str(file), "-n", "9", "--rates", "3", "--rules", "sfs", "--no-bound")
+    heading = next(line for line in out.splitlines() if "preemptions" in line)
+    assert code == 0
+    assert "doomed (instance)" in heading
+    assert "rule (instance)" in heading
+    assert heading.count("doomed") == 2
+
+
+def test_the_page_says_what_the_rules_on_it_do(tmp_path: Path) -> None:
+    code, out = run("-n", "9", "--rates", "3", "--rules", "guarded,lps", "--no-bound", "-o", "-")
+    assert code == 0
+    reading = out.partition("How to read it</h2>")[2]
+    assert set(re.findall(r"<li><b>([a-z-]+)</b> [a-z]", reading)) == {"guarded", "lps"}
+    assert set(READING) == set(RULES)
 
 
 @pytest.mark.parametrize(
@@ -145,15 +210,24 @@ def test_a_prompt_larger_than_a_cache_is_infeasible(
         (["--rules", "sfs,sfs"], "named twice"),
         (["--rates", "9,3"], "must ascend"),
         (["--rates", "x"], "write numbers"),
-        (["--rates", "nan"], "must ascend"),
+        (["--rates", "nan"], "a rate is nan"),
+        (["--rates", "3,1e300"], "a rate is 1e+300"),
+        (["--rates", "3,0"], "a rate is 0.0"),
+        (["--rates", "1e-300"], "a rate is 1e-300"),
         (["--arrivals", "burst"], "no arrivals are called"),
         (["--arrivals", "mmpp-0.5"], "no arrivals are called"),
+        (["--arrivals", "mmpp-inf"], "no arrivals are called"),
         (["--sigma", "-1"], "sigma"),
         (["--sigma", "nan"], "sigma"),
+        (["--sigma", "800"], "sigma"),
         (["--cost-weight", "-1"], "--cost-weight"),
         (["--cost-weight", "nan"], "--cost-weight"),
+        (["--cost-weight", "inf"], "--cost-weight"),
+        (["--cost-weight", "1e300"], "--cost-weight"),
         (["-o", "-", "--json"], "both want stdout"),
         (["-n", "0"], "--requests"),
+        (["-n", "1000000000000000"], "--requests"),
+        (["--seeds", "1001"], "--seeds"),
     ],
 )
 def test_bad_options_are_usage_errors(

@@ -160,3 +160,54 @@ def test_what_is_no_request_is_refused(wrong: dict[str, Any]) -> None:
 def test_a_prompt_that_no_cache_holds_is_refused() -> None:
     with pytest.raises(InfeasibleError):
         Router(published_instances()).route(request("long", prompt_tokens=400_000))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"predicted": float("inf")},
+        {"predicted": [1.0, 2.0]},
+        {"predicted": "many"},
+        {"prompt_tokens": float("nan")},
+        {"prompt_tokens": 9.5},
+        {"prompt_tokens": 400_000},
+    ],
+)
+def test_what_is_refused_leaves_nothing_behind(wrong: dict[str, Any]) -> None:
+    router = Router(published_instances())
+    for decide in (router.route, router.estimates):
+        with pytest.raises((OptionError, InfeasibleError), match="'second'"):
+            decide(request("second", **wrong))
+    assert router.n_held == 0
+    assert router.route(request("second")).instance is not None
+
+
+@pytest.mark.parametrize("tokens", [-1, 1.5, float("nan"), "3"])
+def test_tokens_that_are_no_number_of_them_are_refused(tokens: Any) -> None:
+    router = Router(published_instances())
+    router.route(request("a"))
+    with pytest.raises(OptionError, match="tokens of request 'a'"):
+        router.observe(Event("a", 1.0, tokens))
+    router.observe(Event("a", 1.0, np.int64(3)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "option", [{"weight": -1.0}, {"weight": float("nan")}, {"longest_output": 0}]
+)
+def test_options_out_of_range_are_refused(option: dict[str, Any]) -> None:
+    with pytest.raises(OptionError):
+        Router(published_instances(), **option)
+
+
+def test_the_clock_may_begin_below_zero() -> None:
+    late, early = (Router(published_instances()) for _ in range(2))
+    at_zero = late.estimates(request("a", arrival=0.0))
+    assert early.estimates(request("a", arrival=-5.0)) == pytest.approx(at_zero)
+
+
+def test_one_that_is_held_back_can_be_given_up() -> None:
+    router = Router(published_instances(), "guarded-back")
+    assert router.route(request("a", limit=1e-9)).instance is None
+    router.observe(Event("a", 0.0, 0, ended=True))
+    assert router.n_held == 0
+    assert router.due(1.0) == []
