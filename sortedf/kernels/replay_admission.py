@@ -88,7 +88,7 @@ def admit(rules: Rules, engine: Engine, call: int, cap: int, budget: int) -> Non
     passed = 0
     while budget > 0 and counts[RUNNING] < rules.seats:
         request = head(engine)
-        if request == NONE or _was_preempted(engine, request):
+        if request == NONE or (rules.displaces and _was_preempted(engine, request)):
             break
         tokens = first_chunk(rules, engine, request, call, cap, budget)
         if tokens == 0:
